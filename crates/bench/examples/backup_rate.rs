@@ -1,11 +1,11 @@
-//! Cost of a backup to transactions beside it, and its speed:
+//! Measures the speed of a backup, and what it costs transactions that run at the same time:
 //! `backup_rate --dir D [--records N] [--seconds S] [--rate BYTES] [--engine E]`.
 //!
-//! 2 million records of YCSB (2 GB) are loaded once into `D/db`, and used again by later runs. Then
-//! in turns, so that a change of the machine's load meets all: what the device of D does with one
-//! sequential writer, and with one that reads and writes as a copy does; the backup alone; workload
-//! A alone; and both together. With `--rate` the backup beside the workload is paced, besides the
-//! unpaced one. Copies are removed.
+//! The first run loads 2 million records of YCSB (2 GB) into `D/db`; later runs use them again. The
+//! program then measures in turn, so that a change of the machine's load affects all measurements:
+//! the device of D with one sequential writer, and with one thread that reads and writes as a copy
+//! does; the backup alone; workload A alone; and both together. With `--rate` it also measures a
+//! paced backup beside the workload. Copies are removed.
 
 use katydid::{BackupOptions, Database, EngineKind, Options};
 use katydid_device::{AlignedBuffer, Create, Directory, FileDirectory, Method, WriteMode};
@@ -24,7 +24,7 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 const ROUNDS: usize = 3;
 const PIECE: usize = 1 << 20;
-/// Bytes with which the device's rates are measured.
+/// Number of bytes with which the device's rates are measured.
 const DEVICE_BYTES: u64 = 1 << 30;
 const MIB: f64 = (1 << 20) as f64;
 
@@ -36,8 +36,8 @@ fn number(name: &str, default: u64) -> Result<u64, Failed> {
     flag(name).map_or(Ok(default), |text| Ok(text.parse()?))
 }
 
-/// MiB a second of one sequential writer of a new file; and of one that then copies it. Both are
-/// synced at the end.
+/// Rates in MiB/s of one sequential writer of a new file, and of one thread that then copies the
+/// file. Both files are synced at the end.
 fn device(folder: &Path) -> Result<(f64, f64), Failed> {
     let directory = FileDirectory::open(folder)?;
     let buffer = &mut AlignedBuffer::new_zeroed(PIECE);
@@ -63,7 +63,7 @@ fn device(folder: &Path) -> Result<(f64, f64), Failed> {
     Ok((written, copied))
 }
 
-/// The store, its workload, and where copies go.
+/// The store, its workload, and the folder of copies.
 struct Bench {
     store: KatydidStore,
     settings: Settings,
@@ -73,7 +73,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Transactions a second of workload A until `stop` is set or the time is over.
+    /// Transactions per second of workload A, until `stop` is set or the time is over.
     fn workload(&self, time: Option<Duration>, stop: &Arc<AtomicBool>) -> Result<f64, Failed> {
         let run = YcsbRun::new(&self.settings, self.records, 0);
         let plan = Plan { threads: self.threads, time, ..Plan::default() };
@@ -81,7 +81,7 @@ impl Bench {
         Ok(outcome.transactions_per_second())
     }
 
-    /// MiB, and MiB a second, of a backup.
+    /// Size of a backup in MiB, and its rate in MiB/s.
     fn backup(&self, rate: Option<NonZeroU64>) -> Result<(f64, f64), Failed> {
         let options = BackupOptions { bytes_per_second: rate, ..BackupOptions::default() };
         let report = self.store.database().backup_with(&self.copy, &options)?;
@@ -90,7 +90,8 @@ impl Bench {
         Ok((mib, mib / report.elapsed.as_secs_f64()))
     }
 
-    /// Both at once: MiB a second of the backup, and transactions a second meanwhile.
+    /// Runs backup and workload together. Returns the backup's MiB/s, and the transactions per
+    /// second meanwhile.
     fn beside(&self, rate: Option<NonZeroU64>) -> Result<(f64, f64), Failed> {
         let stop = Arc::new(AtomicBool::new(false));
         std::thread::scope(|scope| {

@@ -1,11 +1,11 @@
-//! Time that a second process takes to look at a database:
+//! Measures how long a second process takes to read from a database:
 //! `look_rate --dir D [--records N] [--engine E]`.
 //!
-//! `D/db` is made with a million rows of 100 bytes and one log of changes behind its last
-//! checkpoint, and used again by later runs. Three times are measured, each from the call until a
-//! row is read: a read-only opening after the database was closed; a read-only opening after a
-//! process that had it open was killed, which recovers in memory; and a question through the socket
-//! of a process that has it open. The process is this program, run again.
+//! The first run makes `D/db` with a million rows of 100 bytes and 100,000 changes in the log after
+//! its last checkpoint; later runs use it again. Three times are measured, each from the call until
+//! a row is read: a read-only opening of a closed database; a read-only opening after the owner
+//! process was killed, which recovers in memory; and a request through the socket of the owner
+//! process. The owner process is this program, run again.
 
 use katydid::{Database, EngineKind, Options};
 use katydid_observe::{Client, Reply, Request, Socket};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 type Failed = Box<dyn std::error::Error>;
 
 const ROUNDS: usize = 20;
-/// Changes of the process that is killed, behind the last checkpoint.
+/// Number of changes after the last checkpoint, by the process that is killed.
 const CHANGES: u64 = 100_000;
 const BATCH: u64 = 1_000;
 
@@ -25,7 +25,7 @@ fn flag(name: &str) -> Option<String> {
     std::env::args().skip_while(|argument| argument != name).nth(1)
 }
 
-/// Puts rows from `numbers` on, some in a transaction.
+/// Writes rows for `numbers`, `BATCH` in a transaction.
 fn fill(database: &Database, numbers: std::ops::Range<u64>) -> katydid::Result<()> {
     let table = database.table("rows")?;
     for from in numbers.clone().step_by(BATCH as usize) {
@@ -36,7 +36,7 @@ fn fill(database: &Database, numbers: std::ops::Range<u64>) -> katydid::Result<(
     Ok(())
 }
 
-/// A process that has the database open with a socket, until it is killed.
+/// A process that has the database open with a socket. Dropping this value kills the process.
 struct Owner(Child);
 
 impl Owner {
@@ -69,7 +69,7 @@ fn own(folder: &Path) -> Result<(), Failed> {
     }
 }
 
-/// Options of the engine that has made the database.
+/// Options with the engine of the existing database.
 fn options(folder: &Path) -> katydid::Result<Options> {
     Ok(Options { engine: Database::engine_at(folder.join("db"))?.into(), ..Options::default() })
 }

@@ -1,6 +1,6 @@
-//! Everything that evaluates: workloads under load, inserts and commits measured as the papers did,
-//! the papers' figures with a verdict on each, simulated machines, and devices by themselves. The
-//! program `katydid` mounts the commands below.
+//! All measurements: workloads under load, inserts and commits as in the papers, the papers'
+//! figures with a verdict on each, simulated machines, and raw devices. The program `katydid`
+//! mounts the commands of this crate.
 #![forbid(unsafe_code)]
 
 mod commands;

@@ -1,4 +1,4 @@
-//! `lab cicada`.
+//! The command `lab cicada`.
 
 use crate::commits::figures::cicada::{Choice, CicadaFigure, GROUP};
 use crate::commits::flags::Common;
@@ -17,10 +17,10 @@ use std::time::Duration;
 
 /// Measure the memory engine as the paper of Cicada over P-WAL did: its figures, on this machine
 ///
-/// Serial and parallel logs, lock release, single and group commit, and none of them, on
-/// transactions of writes and reads of small tuples; and read-only transactions beside writers. All
-/// variants are measured in turn within each round, clients block in each commit or are called
-/// back, and each run has a database of its own, loaded anew.
+/// Compares serial and parallel logs, lock release, single and group commit, and no logging, on
+/// transactions that write and read small tuples, and measures read-only transactions beside
+/// writers. Each round runs all variants. Clients block in each commit or use callbacks. Each run
+/// loads a database of its own
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What the paper saw: early lock release with group commit is best, with 80 % reads too; one serial log falls behind; with a device
@@ -43,11 +43,10 @@ pub struct Cicada {
         value_parser = lists::threads
     )]
     threads: Vec<usize>,
-    /// Added to each durable write: a time such as 0, 15us or 1ms [default: 50us; in figure 6,
-    /// 15us]
+    /// Time added to each durable write, such as 0, 15us or 1ms [default: 50us; in figure 6, 15us]
     #[arg(long, value_name = "TIME", value_parser = delay)]
     delay: Option<Duration>,
-    /// Transactions in flight of clients that do not block in each
+    /// Transactions in flight of clients that do not block in each commit
     #[arg(long, value_name = "N", default_value = "64", value_parser = lists::in_flight)]
     in_flight: usize,
     /// Tuples in the table; keys have 8 bytes
@@ -59,15 +58,15 @@ pub struct Cicada {
     /// Reads and writes in a transaction
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     operations: u16,
-    /// Positions that a commit waits for besides its own record: tracked or all
+    /// Positions for which a commit waits besides its own record: tracked or all
     #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<CommitDependencies>)]
     dependences: CommitDependencies,
-    /// Times at which transactions look for conflicts and pause: at-validation or early [default:
-    /// early in the paper's systems, at-validation in ours]
+    /// When transactions look for conflicts and pause: at-validation or early [default: early in
+    /// the paper's systems, at-validation in ours]
     #[arg(long, value_name = "RULE", value_parser = word::<Contention>)]
     contention: Option<Contention>,
-    /// Time for which replaced versions are kept: until-unread or until-durable [default:
-    /// until-durable in the paper's systems with group commit, until-unread in all others]
+    /// How long replaced versions are kept: until-unread or until-durable [default: until-durable
+    /// in the paper's systems with group commit, until-unread in all others]
     #[arg(long, value_name = "RULE", value_parser = word::<OldVersions>)]
     old_versions: Option<OldVersions>,
     /// Seed of all random choices
@@ -118,7 +117,7 @@ impl Cicada {
         session.end(done)
     }
 
-    /// The figures that were asked for, each once, in their own order.
+    /// The requested figures, each once, in the order of the paper.
     fn figures(&self) -> Result<Vec<CicadaFigure>> {
         let known = CicadaFigure::ALL.map(CicadaFigure::word);
         lists::chosen(&self.figure, &known, "figure").map(|chosen| {

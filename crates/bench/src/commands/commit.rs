@@ -1,4 +1,4 @@
-//! `lab commit`.
+//! The command `lab commit`.
 
 use crate::commits::figures::Figure;
 use crate::commits::figures::spec::Lists;
@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// Measure how commits become durable as the papers did: their figures, on this machine
 ///
-/// Sync protocols, lock release, flush pipelining, sizes and I/O units, on TPC-B and key-value
-/// work, in the store or in the log alone. Each figure takes about a minute; what it varies can be
-/// given. The raw device is measured beside it in every round.
+/// Varies sync protocols, lock release, flush pipelining, sizes and I/O units, on TPC-B and
+/// key-value workloads, in the store or in the log alone. Each figure takes about a minute. Flags
+/// replace the lists that a figure varies. Every round also measures the raw device
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct Commit {
@@ -35,23 +35,23 @@ pub struct Commit {
     /// Skews of the choice of tellers and accounts: exponents of a zipfian distribution
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::skew)]
     skew: Vec<f64>,
-    /// Added to each durable write of the log: times such as 0, 15us, 100us, 1ms
+    /// Times added to each durable write of the log, such as 0, 15us, 100us, 1ms
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = delay)]
     delay: Vec<Duration>,
-    /// Bytes of what a commit writes
+    /// Bytes that a commit writes
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::payload)]
     payload: Vec<usize>,
-    /// Most bytes of one write of the log
+    /// Maximum bytes of one write of the log
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::io_unit)]
     io_unit: Vec<usize>,
-    /// Transactions in flight of clients that do not block in each
+    /// Transactions in flight of clients that do not block in each commit
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::in_flight)]
     in_flight: Vec<usize>,
     /// Inserter, which puts records into the log [default: marks; in the figures of efficient
     /// flushing, consolidated with 16 slots]
     #[arg(long, value_name = "KIND", value_parser = word::<InserterKind>)]
     inserter: Option<InserterKind>,
-    /// Medium of the log: in NVRAM there are no protocols, but delays
+    /// Medium of the log. A log in NVRAM has no sync protocol, but may have a delay
     #[arg(long, value_name = "KIND", default_value = "disk", value_parser = word::<LogKind>)]
     log: LogKind,
     /// Branches of TPC-B, with 10 tellers each
@@ -60,7 +60,7 @@ pub struct Commit {
     /// Accounts of a branch
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     accounts: u64,
-    /// Keys that are updated and searched, and rows of sysbench
+    /// Number of keys that are updated and searched, and of sysbench's rows
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     keys: u64,
     #[command(flatten)]
@@ -148,7 +148,7 @@ impl Commit {
         })
     }
 
-    /// The figures that were asked for, each once, in their own order.
+    /// The requested figures, each once, in the order of `Figure::ALL`.
     fn figures(&self) -> Result<Vec<Figure>> {
         let chosen = lists::chosen(&self.figure, &Figure::ALL.map(Figure::name), "figure")?;
         Ok(Figure::ALL.into_iter().filter(|figure| chosen.contains(&figure.name())).collect())

@@ -1,4 +1,4 @@
-//! `lab dependences`.
+//! The command `lab dependences`.
 
 use crate::distributed::count::{Assignment, LOGS_MAX};
 use crate::distributed::measure::measure;
@@ -20,12 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Count the dependencies that a log distributed over several would have to keep in order
+/// Count the dependencies that a distributed log would have to keep in order
 ///
-/// TPC-C's standard mix and TPC-B's transfers run in the paged engine with everything in memory.
-/// Their log's records are then dealt among as many logs as asked for, by transaction and by page,
-/// and counted: how many follow a record in another log that changed the same page, and how many
-/// commits would have to flush more than one log (Aether, A.5, Figure 13).
+/// Runs TPC-C's standard mix and TPC-B's transfers in the paged engine with everything in memory.
+/// Assigns the records of the resulting log to several logs, by transaction and by page, and counts
+/// the records that follow a record of another log about the same page, and the commits that would
+/// have to flush more than one log (Aether, A.5, Figure 13)
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +35,7 @@ pub struct Dependences {
     /// Workloads: tpcc, tpcb
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tpcc,tpcb", value_parser = word::<Workload>)]
     workload: Vec<Workload>,
-    /// Logs among which records are dealt
+    /// Number of logs to which records are assigned
     #[arg(long, value_name = "N", default_value = "8", value_parser = logs)]
     logs: usize,
     /// Numbers of client threads
@@ -44,7 +44,7 @@ pub struct Dependences {
     /// Seconds of each run of a case
     #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
     seconds: f64,
-    /// Runs of each case; all cases are run once before any is run again
+    /// Runs of each case. Each round runs all cases once
     #[arg(long, value_name = "N", default_value = "3", value_parser = lists::rounds)]
     rounds: usize,
     /// Warehouses of TPC-C, with 10 districts each
@@ -59,7 +59,7 @@ pub struct Dependences {
     /// Write all rows to this file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the rows of each round by itself to this file
+    /// Write the rows of each round separately to this file
     #[arg(long, value_name = "FILE")]
     rounds_csv: Option<PathBuf>,
     /// Draw charts into this folder

@@ -1,4 +1,4 @@
-//! `lab log-commit`.
+//! The command `lab log-commit`.
 
 use crate::commits::case::{Case, Work};
 use crate::commits::flags::{self, Common};
@@ -13,11 +13,10 @@ use katydid_command::flags::word;
 use katydid_wal::{Heuristic, InserterKind, SyncKind};
 use std::time::Duration;
 
-/// Commit records durably to the log alone, with every sync protocol, beside the raw device
+/// Commit records durably to the log alone, with every sync protocol, and measure the raw device
 ///
-/// All protocols are measured in turn within each round. Clients block in each commit (--threads),
-/// or go on with many in flight and are called back (--callbacks). Without options it takes about a
-/// minute.
+/// Each round runs all protocols. Clients block in each commit (--threads), or have many commits in
+/// flight and use callbacks (--callbacks). Without options it takes about a minute
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +29,7 @@ pub struct LogCommit {
     /// Numbers of clients that block in each commit, or `none`
     #[arg(long, value_name = "LIST", default_value = "1,8,64", value_delimiter = ',')]
     threads: Vec<String>,
-    /// Clients with callbacks: threads and commits in flight of each, or `none`
+    /// Clients with callbacks: number of threads, and commits in flight of each, or `none`
     #[arg(long, value_name = "LIST", default_value = "2x1000", value_delimiter = ',')]
     callbacks: Vec<String>,
     /// Bytes of a record without its 48-byte header
@@ -39,27 +38,27 @@ pub struct LogCommit {
     /// Sync protocols, or `all`
     #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
     sync: Vec<String>,
-    /// Medium of the log, or `all`: disk, and kinds in NVRAM, which have no protocol
+    /// Medium of the log, or `all`: disk, and the kinds in NVRAM, which have no sync protocol
     #[arg(long, value_name = "LIST", default_value = "disk", value_delimiter = ',')]
     log: Vec<String>,
-    /// Inserter, which puts records into the log's memory
+    /// Inserter, which puts records into the log buffer
     #[arg(long, value_name = "LIST", default_value = "marks", value_delimiter = ',', value_parser = word::<InserterKind>)]
     inserter: Vec<InserterKind>,
-    /// Added to each durable write, or persist: times such as 0, 400ns, 15us, 100us, 1ms
+    /// Times added to each durable write or persist, such as 0, 400ns, 15us, 100us, 1ms
     #[arg(long, value_name = "LIST", default_value = "0", value_delimiter = ',', value_parser = delay)]
     delay: Vec<Duration>,
-    /// Most bytes of one write [default: no limit]
+    /// Maximum bytes of one write [default: no limit]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::io_unit)]
     io_unit: Vec<usize>,
-    /// Ablation: measure each protocol also without each of these heuristics, one at a time, or
-    /// without `all`
+    /// Ablation: measure each protocol also without each of these heuristics, one at a time; `all`
+    /// for all heuristics
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     without: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
 
-/// Seconds of each run, and number of runs.
+/// Seconds of each run, and number of runs, if the command line gives none.
 const SECONDS: f64 = 0.7;
 const ROUNDS: usize = 3;
 
@@ -98,8 +97,8 @@ impl LogCommit {
                                 ..Case::new(Work::Log { payload })
                             };
                             for &log in &logs {
-                                // In NVRAM there is no protocol: a commit is durable when it is
-                                // there.
+                                // A log in NVRAM has no sync protocol: a record is durable when it
+                                // is appended.
                                 let syncs = if log.in_nvram() { &[SyncKind::default()][..] } else { &syncs };
                                 cases.extend(
                                     syncs.iter().flat_map(|&sync| with_ablations(case(log, sync), &off)),
@@ -132,7 +131,7 @@ impl LogCommit {
     }
 }
 
-/// A case, and the same case without each of these heuristics that its protocol uses.
+/// The case, and one copy of it without each of these heuristics that its protocol uses.
 fn with_ablations(case: Case, off: &[Heuristic]) -> Vec<Case> {
     let used = if case.log.in_nvram() { &[] } else { case.sync.heuristics() };
     let used = off.iter().filter(|heuristic| used.contains(heuristic));

@@ -1,4 +1,4 @@
-//! `lab log-insert`.
+//! The command `lab log-insert`.
 
 use crate::grid::columns::Setting;
 use crate::grid::flags;
@@ -24,11 +24,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Insert records into the log's memory with real threads, with every design
+/// Insert records into the log buffer with real threads, with every design
 ///
-/// The threads do nothing else, and nothing is written to a device but in sweep txn. Without
-/// options it sweeps the number of threads, in less than a minute; `--sweep all` takes about ten.
-/// `katydid lab manycore run` does the same sweeps on simulated cores.
+/// The threads only insert, and only sweep txn writes to a device. Without options it sweeps the
+/// number of threads, in less than a minute; `--sweep all` takes about ten minutes.
+/// `katydid lab manycore run` runs the same sweeps on simulated cores
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -42,25 +42,25 @@ pub struct LogInsert {
     /// Seconds of each run of a case
     #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
     seconds: f64,
-    /// Runs of each case; all cases of a sweep are run once before any is run again
+    /// Runs of each case. Each round of a sweep runs all its cases once
     #[arg(long, value_name = "N", default_value = "3", value_parser = flags::rounds)]
     rounds: usize,
-    /// Folder for the files of sweep txn: new or empty, and left so
+    /// Folder for the files of sweep txn. It must be new or empty, and is restored afterwards
     #[arg(long, value_name = "DIR", default_value = "katydid-log-insert")]
     dir: PathBuf,
-    /// Folders on different devices over which the files of sweep txn are spread, 512 KiB in turn
-    /// (ELEDA): new or empty, and left so
+    /// Folders on different devices, for sweep txn, to which the log's files are spread in turns of
+    /// 512 KiB (ELEDA). They must be new or empty, and are restored afterwards
     #[arg(long, value_name = "DIR,DIR", value_delimiter = ',')]
     stripe: Vec<PathBuf>,
-    /// Commits of a thread that may wait to be durable, in sweep txn
+    /// Maximum number of a thread's commits that wait to be durable, in sweep txn
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     in_flight: u32,
-    /// Sync protocol in sweep txn, which makes the log durable: adaptive, pipelined, aggregated,
-    /// grouped, slotted, per-commit or inline
+    /// Sync protocol in sweep txn: adaptive, pipelined, aggregated, grouped, slotted, per-commit or
+    /// inline
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     sync: SyncKind,
-    /// Bytes of a write in sweep txn: the most, and with pipelined how many there must be before it
-    /// begins, if they come within 1 ms [default: as they come, up to 1 MiB]
+    /// Maximum bytes of a write in sweep txn. With pipelined, a write begins when this number of
+    /// bytes is filled, or after 1 ms [default: write what is filled, up to 1 MiB]
     #[arg(long, value_name = "BYTES", value_parser = flags::io_unit)]
     io_unit: Option<usize>,
     /// I/O method of the log in sweep txn
@@ -116,7 +116,7 @@ impl LogInsert {
             go_on: &go_on,
         };
         let done = self.sweep(&rounds, &setting, cases);
-        // Whatever came of it, the folder is left as it was.
+        // The folder is restored even after a failure.
         let removed = rounds.stage.map_or(Ok(()), LogFolder::remove);
         done.and(removed)
     }

@@ -1,5 +1,5 @@
-//! The commands of `bench`, and those of `lab`, which repeat papers and measure parts, for
-//! research. Some of them had other names before, which work and are not shown.
+//! The commands of `bench`, and those of `lab`, which repeat papers and measure parts of the system
+//! for research. Former names of some commands still work and are hidden.
 
 mod cicada;
 mod commit;
@@ -20,7 +20,7 @@ use katydid_command::failure::Result;
 
 /// Run a workload durably, and measure it
 #[derive(Debug, Subcommand)]
-// A comment on a variant would replace the command's own text in the help.
+// A comment on a variant would replace the command's own help text.
 #[allow(missing_docs)]
 pub enum Bench {
     Ycsb(ycsb::Ycsb),
@@ -45,7 +45,7 @@ impl Bench {
     /// Runs the command to its end.
     ///
     /// # Errors
-    /// What was wrong, or failed, as the program reports it.
+    /// The fault or failure, as the program reports it.
     pub fn run(self) -> Result<()> {
         match self {
             Bench::Ycsb(command) => command.run(),
@@ -63,10 +63,10 @@ impl Bench {
     }
 }
 
-/// Repeat the papers' figures, simulate machines of many cores, and measure commits and the log by
-/// themselves
+/// Repeat the papers' figures, simulate machines with many cores, and measure commits and the log
+/// separately
 #[derive(Debug, Subcommand)]
-// A comment on a variant would replace the command's own text in the help.
+// A comment on a variant would replace the command's own help text.
 #[allow(missing_docs)]
 pub enum Lab {
     Reproduce(Reproduce),
@@ -89,7 +89,7 @@ impl Lab {
     /// Runs the command to its end.
     ///
     /// # Errors
-    /// What was wrong, or failed, as the program reports it.
+    /// The fault or failure, as the program reports it.
     pub fn run(self) -> Result<()> {
         match self {
             Lab::Reproduce(command) => command.run(),

@@ -1,4 +1,4 @@
-//! `lab nvram`.
+//! The command `lab nvram`.
 
 use crate::commits::figures::nvram::{Choice, NvramFigure};
 use crate::commits::flags::{self, Common};
@@ -16,10 +16,9 @@ use std::time::Duration;
 
 /// Measure logs in NVRAM as the report on NV-Logging and ELEDA did: their figures, on this machine
 ///
-/// NewOrders and Payments of TPC-C, and updates of single keys, in the paged engine over every kind
-/// of log in NVRAM and over the disk log. All are measured in turn within each round. Where there
-/// is no NVRAM it is emulated, in files in memory, with latency added to each persist; every table
-/// and file says so.
+/// Runs NewOrders and Payments of TPC-C, and updates of single keys, in the paged engine over every
+/// kind of log in NVRAM and over the disk log. Each round runs all of them. A machine without NVRAM
+/// emulates it by files in memory, with latency added to each persist; every table and file says so
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What the papers saw:
@@ -43,22 +42,23 @@ pub struct Nvram {
     /// Numbers of client threads
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::threads)]
     threads: Vec<usize>,
-    /// Added to each persist, and to each durable write of the log on disk: times such as 0, 400ns,
+    /// Times added to each persist, and to each durable write of the disk log, such as 0, 400ns,
     /// 2us
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = delay)]
     delay: Vec<Duration>,
-    /// Entries of the log, powers of two, in nvlogging9; 128 bytes for each
+    /// Numbers of entries of the log, powers of two, in nvlogging9; an entry takes 128 bytes
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = entries)]
     entries: Vec<u64>,
-    /// Transactions in flight of clients of the disk log that do not block in each, in eleda15
+    /// Transactions in flight of clients of the disk log that do not block in each commit, in
+    /// eleda15
     #[arg(long, value_name = "N", default_value = "100", value_parser = lists::in_flight)]
     in_flight: usize,
-    /// Inserter, which puts records into the log; the baseline has mutex
+    /// Inserter, which puts records into the log; the baseline uses mutex
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
     inserter: InserterKind,
     #[command(flatten)]
     tpcc: TpccFlags,
-    /// Keys of the table whose keys are updated
+    /// Number of keys in the table that is updated
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: u64,
     /// Seed of all random choices
@@ -107,7 +107,7 @@ impl Nvram {
         session.end(done)
     }
 
-    /// The figures that were asked for, each once, in their own order.
+    /// The requested figures, each once, in the order of `NvramFigure::ALL`.
     fn figures(&self) -> Result<Vec<NvramFigure>> {
         let known: Vec<&str> = NvramFigure::ALL.iter().flat_map(|figure| figure.words()).copied().collect();
         let chosen = lists::chosen(&self.figure, &known, "figure")?;

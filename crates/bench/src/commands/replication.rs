@@ -1,4 +1,4 @@
-//! `lab replication`.
+//! The command `lab replication`.
 
 use crate::grid::flags as lists;
 use crate::grid::results::{Files, Results};
@@ -20,13 +20,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Measure replication as Efficient flushing did, on servers of this machine, beside a Raft group
+/// Measure replication as Efficient flushing did, on servers of this machine, and a Raft group for
+/// comparison
 ///
-/// Each server is a process with a log on a device of its own. The client sends each transaction to
-/// all replicas at once, and each commits it with its own sync, by the paper's existing scheme
-/// (slotted), its proposed one (aggregated) or another; it is acknowledged when all have answered.
-/// Beside it, a Raft group that acknowledges by a majority or by all. Afterwards all replicas are
-/// compared.
+/// Each server is a process with a log on its own device. The client sends each transaction to all
+/// replicas at once. Each replica commits with its own sync: by the paper's existing scheme
+/// (slotted), its proposed scheme (aggregated) or another. The transaction is acknowledged when all
+/// replicas have answered. For comparison, a Raft group acknowledges by a majority or by all. After
+/// each run all replicas are compared
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What the paper saw, aggregated over slotted at 8, 16, 32, 64 and 128 threads:
@@ -48,16 +49,16 @@ pub struct Replication {
     /// Numbers of replicas
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = replicas)]
     replicas: Vec<usize>,
-    /// Sync protocols of the paper's replication, raft-quorum or raft-all
+    /// Sync protocols of the paper's replication, or raft-quorum or raft-all
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sync: Vec<String>,
     /// Device of the servers' logs
     #[arg(long, value_enum, default_value = "memory")]
     device: Device,
-    /// Added to each sync of a server
+    /// Time added to each sync of a server
     #[arg(long, value_name = "TIME", default_value = "115us", value_parser = delay)]
     delay: Duration,
-    /// Added to each request of the paper's replication, for a network's round trip
+    /// Time added to each request of the paper's replication, for a network's round trip
     #[arg(long, value_name = "TIME", default_value = "60us", value_parser = delay)]
     network: Duration,
     /// Rows of sysbench
@@ -66,22 +67,22 @@ pub struct Replication {
     /// Seconds of each run of a case
     #[arg(long, value_name = "S", default_value = "0.3", value_parser = seconds)]
     seconds: f64,
-    /// Runs of each case; all cases are run once before any is run again
+    /// Runs of each case. Each round runs all cases once
     #[arg(long, value_name = "N", default_value = "2", value_parser = lists::rounds)]
     rounds: usize,
-    /// One round of 0.05 seconds, to see that everything works
+    /// Run one round of 0.05 seconds, to test that everything works
     #[arg(long, conflicts_with_all = ["seconds", "rounds"])]
     quick: bool,
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Folder to work in: new or empty, and left so
+    /// Folder to work in. It must be new or empty, and is restored afterwards
     #[arg(long, value_name = "DIR", default_value = "katydid-replication")]
     dir: PathBuf,
     /// Write all rows to this file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the rows of each round by itself to this file
+    /// Write the rows of each round separately to this file
     #[arg(long, value_name = "FILE")]
     rounds_csv: Option<PathBuf>,
     /// Draw charts into this folder
@@ -115,7 +116,7 @@ impl Replication {
         }
         std::fs::create_dir_all(&self.dir).map_err(Failure::failed)?;
         let measured = self.measure(&figures, &given);
-        // A failed measurement says so first.
+        // If the measurement failed, report its error rather than that of the removal.
         let removed = folder::remove(&self.dir, before);
         measured.and(removed)
     }

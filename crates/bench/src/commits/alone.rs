@@ -1,8 +1,10 @@
-//! Runs a case on the log alone: each commit is one record, durable when it is told.
+//! Runs a case on the log alone. Each commit is one record, and its client waits until it is
+//! durable.
 //!
-//! Clients block in each commit, or go on with as many waiting as allowed. Every blocking commit on
-//! disk is timed; of the others one in [`TIMED`], since looking at the clock takes as long as an
-//! append. Latency is from before the append until the client is told.
+//! Clients block in each commit, or go on while several of their commits wait. Every blocking
+//! commit on disk is timed. For other commits one in [`TIMED`] is timed, because reading the clock
+//! takes as long as an append. Latency is measured from before the append until the client knows
+//! that the record is durable.
 
 use super::case::Case;
 use super::run::Run;
@@ -18,17 +20,17 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// One in this number of callbacks, and of commits in NVRAM, is timed. A prime: it falls on every
-/// place of a batch.
+/// One in this number of commits with callbacks, and of commits in NVRAM, is timed. The number is
+/// prime, so that timed commits fall on every position of a batch.
 const TIMED: u64 = 61;
-/// Appends between two looks at what is durable.
+/// Appends after which a client polls for durable commits.
 const BATCH: usize = 16;
-/// Bytes behind the log's start after which the start is moved, as a checkpoint would: segments are
+/// Bytes of live log after which the log is trimmed, as a checkpoint would do, so that segments are
 /// used again.
 const LIVE_BYTES_MAX: u64 = 64 << 20;
-/// Taken part of a log in NVRAM, per mille, after which its start is moved.
+/// Fullness of a log in NVRAM, per mille, after which the log is trimmed.
 const FULLNESS_MAX: u32 = 125;
-/// Interval between two looks at that.
+/// Interval between two looks at the log's size.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Runs a case that commits `payload` bytes at a time.
@@ -45,7 +47,7 @@ pub fn measure(case: &Case, payload: usize, stage: &Stage, raw: Raw, time: Durat
     let done = threads(&log, case, payload, time);
     let usage = usage::since(&used);
     let (log_bytes, counters) = (log.first().reserved().since(before.0), (before.1, log.counters()));
-    // Closed whatever came of it: the folder's lock must be free.
+    // Close the log even after a failure, so that the folder's lock is free.
     let trimmed = log.first().trim(log.first().durable());
     let closed = log.close();
     let done = done?;
@@ -95,7 +97,8 @@ fn threads(log: &Log, case: &Case, payload: usize, time: Duration) -> Result<Vec
         let workers: Vec<_> = clients.into_iter().map(run).collect();
         ready.wait();
         let since = Instant::now();
-        // Also when the time is over: a client that waits for room must get it to see that.
+        // Continues when the time is over, because a client that waits for room sees the end only
+        // when it gets room.
         while !workers.iter().all(|worker| worker.is_finished()) {
             let left = time.saturating_sub(since.elapsed());
             if left.is_zero() {
@@ -117,7 +120,7 @@ fn threads(log: &Log, case: &Case, payload: usize, time: Duration) -> Result<Vec
     outcomes.into_iter().collect()
 }
 
-/// Work of one client.
+/// Result of one client.
 struct Done {
     commits: u64,
     refused: u64,
@@ -152,7 +155,7 @@ impl Client {
         txn::append(session, 0, Lsn::ZERO, &[payload.as_slice()], refused).map(|(_, end)| end)
     }
 
-    /// However late it begins, it commits something.
+    /// Commits at least once, however late the client begins.
     fn blocking(&mut self, stop: &AtomicBool) -> Result<()> {
         loop {
             let since = self.commits.is_multiple_of(self.every).then(Instant::now);

@@ -1,6 +1,6 @@
 //! Cases of commits, for the log alone and for the store.
 //!
-//! Pure.
+//! Pure functions.
 
 use crate::host::device::Device;
 use katydid::{Contention, LockRelease, OldVersions};
@@ -11,29 +11,29 @@ use std::time::Duration;
 /// Work of a commit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Work {
-    /// Records of `payload` bytes in the log alone, each a commit.
+    /// Records of `payload` bytes in the log alone. Each record is a commit.
     Log { payload: usize },
     /// Inserts of keys of 20 bytes and values of `value` bytes, each a transaction.
     Inserts { value: usize },
-    /// Updates of single keys of 20 bytes with values of about 100.
+    /// Updates of single keys of 20 bytes with values of about 100 bytes.
     Updates,
-    /// Half updates, half searches of single keys of 20 bytes with values of `value` bytes.
+    /// Half updates and half searches of single keys of 20 bytes with values of `value` bytes.
     UpdateSearch { value: usize },
-    /// Several reads and writes of small tuples, `reads_percent` of a hundred reads.
+    /// Several reads and writes of small tuples; `reads_percent` percent of them are reads.
     Tuples { reads_percent: u8 },
-    /// Read-only transactions of such reads, beside `writers` threads that write.
+    /// Read-only transactions on tuples, beside `writers` threads that write.
     Readers { writers: usize },
-    /// TPC-B's transfers; `skew` is that of the choice of tellers and accounts.
+    /// TPC-B's transfers. `skew` applies to the choice of tellers and accounts.
     Tpcb { skew: f64 },
     /// NewOrders and Payments of TPC-C, half each.
     Pair,
-    /// sysbench's updates, a delete and an insert in each transaction, on a table with a secondary
-    /// index.
+    /// Two updates, a delete and an insert in each transaction, on sysbench's table with a
+    /// secondary index.
     Sysbench,
 }
 
 impl Work {
-    /// Its word in tables.
+    /// The workload's name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Work::Log { .. } => "log",
@@ -48,7 +48,7 @@ impl Work {
         }
     }
 
-    /// Bytes of a payload or value, where they are chosen.
+    /// Bytes of a payload or value, if the workload lets the user choose them.
     pub fn payload(self) -> Option<usize> {
         match self {
             Work::Log { payload }
@@ -58,7 +58,7 @@ impl Work {
         }
     }
 
-    /// Reads in a hundred operations on tuples.
+    /// Percentage of reads among operations on tuples.
     pub fn reads_percent(self) -> Option<u8> {
         match self {
             Work::Tuples { reads_percent } => Some(reads_percent),
@@ -66,7 +66,7 @@ impl Work {
         }
     }
 
-    /// Threads that write beside those that are measured.
+    /// Number of threads that write beside the measured threads.
     pub fn writers(self) -> Option<usize> {
         match self {
             Work::Readers { writers } => Some(writers),
@@ -86,45 +86,46 @@ impl Work {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub work: Work,
-    /// Name of its system in a figure that sets several systems beside each other.
+    /// Name of the case's system, in a figure that compares several systems.
     pub system: Option<&'static str>,
-    /// Device of its log, if it differs from that of all others.
+    /// Device of the case's log, if it differs from the device of all other cases.
     pub device: Option<Device>,
-    /// Medium of the log; in NVRAM it has no device, no protocol and no I/O unit.
+    /// Medium of the log. A log in NVRAM has no device, no protocol and no I/O unit.
     pub log: LogKind,
-    /// Number of entries of a log in NVRAM, if they vary.
+    /// Number of entries of a log in NVRAM, if the figure varies it.
     pub entries: Option<u64>,
     pub sync: SyncKind,
     pub inserter: InserterKind,
-    /// Slots of the consolidation array, in appending and before the sync, if not as the command
-    /// line says.
+    /// Slots of the consolidation array, for appends and for syncs, if they differ from the command
+    /// line's.
     pub slots: Option<u32>,
     pub threads: usize,
-    /// Commits of a thread that may wait to be durable: with 1 it blocks in each.
+    /// Maximum number of a thread's commits that wait to be durable. With 1 the thread blocks in
+    /// each.
     pub in_flight: usize,
     pub durability: Durability,
     pub release: LockRelease,
-    /// The memory engine's.
+    /// A setting of the memory engine.
     pub contention: Contention,
-    /// The memory engine's.
+    /// A setting of the memory engine.
     pub old_versions: OldVersions,
-    /// Added to every durable write and sync of the log's device, or to every persist.
+    /// Time added to every durable write and sync of the log's device, or to every persist.
     pub delay: Duration,
-    /// Bytes of the log's ring, half of which may be reserved ahead of what is filled; if not as
-    /// the command line says, with a quarter.
+    /// Bytes of the log's ring, half of which is the run-ahead limit. If absent, the ring is the
+    /// command line's, and the limit is a quarter of it.
     pub ring: Option<usize>,
-    /// Most bytes of a write of the log, if that is limited.
+    /// Maximum bytes of a write of the log, if limited.
     pub io_unit: Option<usize>,
-    /// Streams of the memory engine's log; none: the paged engine, or the log alone.
+    /// Number of streams of the memory engine's log. `None` for the paged engine, or the log alone.
     pub streams: Option<u16>,
-    /// Begin of a pipelined round, if it is not that of the command line.
+    /// Group at which a pipelined round begins, if it differs from the command line's.
     pub group: Option<Group>,
     /// The heuristic of the protocol that is switched off.
     pub without: Option<Heuristic>,
 }
 
 impl Case {
-    /// One client that blocks, with everything else by default.
+    /// A case with one blocking client and default settings.
     pub fn new(work: Work) -> Case {
         Case {
             work,
@@ -150,7 +151,7 @@ impl Case {
         }
     }
 
-    /// Threads, and how many of their commits may wait.
+    /// Number of threads, and of their commits that may wait, in words.
     pub fn clients(&self) -> String {
         match self.in_flight {
             1 => self.threads.to_string(),
@@ -158,7 +159,7 @@ impl Case {
         }
     }
 
-    /// Bytes of a record of the log alone, where that is in NVRAM.
+    /// Bytes of a record, for a case of the log alone in NVRAM.
     pub fn record_in_nvram(&self) -> Option<u64> {
         match self.work {
             Work::Log { payload } if self.log.in_nvram() => {
@@ -168,7 +169,7 @@ impl Case {
         }
     }
 
-    /// The case in a few words, for a person who waits.
+    /// The case in a few words, for the progress line.
     pub fn words(&self) -> String {
         let mut words = format!("{}, {}, {} clients", self.work.name(), self.sync, self.clients());
         if let Some(system) = self.system {
@@ -196,7 +197,7 @@ impl Case {
     }
 }
 
-/// A delay as it is written on the command line.
+/// A delay in the format of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay(pub Duration);
 

@@ -1,6 +1,6 @@
 //! Charts of a figure's rows.
 //!
-//! Pure. Lines are told apart by everything that varies but what they are drawn over.
+//! Pure functions. All axes that vary, except the x axis, distinguish lines.
 
 use super::case::{Case, Delay};
 use super::compare::{speed_up, to_disk};
@@ -16,7 +16,7 @@ use crate::grid::columns::{Chart, Rows};
 use crate::grid::row::Round;
 use katydid_command::bytes::shown;
 
-/// Tells lines apart by itself, with the work and the number of threads.
+/// An axis that distinguishes lines together with only the work and the number of threads.
 const SYSTEM: Axis<Case> = Axis::of_words("system", |case| case.system.unwrap_or_default().to_owned());
 
 const THREADS: Axis<Case> = Axis::of_numbers(
@@ -51,10 +51,11 @@ const ENTRIES: Axis<Case> = Axis::of_numbers(
 );
 const WORK: Axis<Case> = Axis::of_words("work", |case| case.work.name().to_owned());
 
-/// Axes that a chart can be drawn over, in this order if the figure's own choice does not vary.
+/// Axes that may be the x axis. The first axis that varies is used if the figure's own x axis does
+/// not vary.
 const OVER: [&Axis<Case>; 5] = [&THREADS, &BYTES, &SKEW, &DELAY, &ENTRIES];
 
-/// Other axes that tell lines apart.
+/// Other axes that distinguish lines.
 const WORDS: [Axis<Case>; 12] = [
     Axis::of_words("log", |case| case.log.to_string()),
     WORK,
@@ -84,7 +85,7 @@ const WORDS: [Axis<Case>; 12] = [
 ];
 const INSERTER: Axis<Case> = Axis::of_words("inserter", |case| case.inserter.to_string());
 
-/// Axes that tell rows apart.
+/// Axes that distinguish rows.
 fn apart(of: &Rows<'_, Study>) -> Vec<&'static Axis<Case>> {
     let all: Vec<&Axis<Case>> = match of.rows.iter().any(|row| row.case.system.is_some()) {
         true => vec![&THREADS, &WORK, &SYSTEM],
@@ -210,7 +211,7 @@ fn named(
     Chart { name: format!("{}-{name}", of.grid.name()), picture }
 }
 
-/// The distribution of each row's times.
+/// The distribution of commit times of each row.
 fn latency(of: &Rows<'_, Study>, x_name: &str) -> Chart {
     let scales = (Scale::Logarithmic, Scale::Linear);
     named(of, "latency", x_name, "% of commits", scales, distributions(of.rows, &apart(of)))

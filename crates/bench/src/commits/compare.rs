@@ -1,6 +1,6 @@
-//! Rows beside each other: what one is to another of the same figure.
+//! Ratios between rows of one figure.
 //!
-//! Pure. Ratios are of rounds that ran together; their median counts.
+//! Pure functions. A ratio is the median of the ratios of rounds that ran together.
 
 use super::case::{Case, Work};
 use super::run::{Row, Run};
@@ -8,7 +8,7 @@ use crate::grid::row::Round;
 use katydid::LockRelease;
 use katydid_wal::{Durability, InserterKind, LogKind};
 
-/// Gain of early release over the other, for rows of early release.
+/// Gain of early lock release over release after durability, for rows with early release.
 pub fn speed_up(rows: &[Row], row: &Row) -> Option<f64> {
     if row.case.release != LockRelease::Early {
         return None;
@@ -17,7 +17,7 @@ pub fn speed_up(rows: &[Row], row: &Row) -> Option<f64> {
     Some(row.ratio(other, Run::per_second))
 }
 
-/// The rate as a multiple of that of our own protocol under the same load.
+/// The rate as a multiple of the rate of `adaptive` under the same load.
 pub fn to_adaptive(rows: &[Row], row: &Row) -> Option<f64> {
     if row.case.log.in_nvram() {
         return None;
@@ -30,7 +30,7 @@ pub fn to_adaptive(rows: &[Row], row: &Row) -> Option<f64> {
     Some(row.ratio(ours, Run::per_second))
 }
 
-/// The rate as a share of that of the same work when nothing waits for the log.
+/// The rate as a share of the rate of the same work when no transaction waits for the log.
 pub fn to_logging_off(rows: &[Row], row: &Row) -> Option<f64> {
     let off = |other: &&Row| {
         other.case.durability == Durability::Buffered
@@ -39,7 +39,8 @@ pub fn to_logging_off(rows: &[Row], row: &Row) -> Option<f64> {
     Some(row.ratio(rows.iter().find(off)?, Run::per_second))
 }
 
-/// The rate as a multiple of the best serial log's with the same clients: one stream under a mutex.
+/// The rate as a multiple of the best serial log's rate with the same clients. A serial log is one
+/// stream under a mutex.
 pub fn to_serial(rows: &[Row], row: &Row) -> Option<f64> {
     let clients = |row: &Row| (row.case.work, row.case.threads, row.case.in_flight, row.case.delay);
     let serial = |other: &&Row| is_serial(&other.case) && clients(other) == clients(row);
@@ -47,8 +48,8 @@ pub fn to_serial(rows: &[Row], row: &Row) -> Option<f64> {
     ratios.min_by(f64::total_cmp)
 }
 
-/// The rate as a multiple of the disk log's under the same threads, and the same latency where it
-/// is varied there: of the best of them.
+/// The rate as a multiple of the rate of the best disk log with the same work and threads, and with
+/// the same delay if the figure varies the disk log's delay.
 pub fn to_disk(rows: &[Row], row: &Row) -> Option<f64> {
     if !row.case.log.in_nvram() {
         return None;
@@ -63,15 +64,15 @@ pub fn to_disk(rows: &[Row], row: &Row) -> Option<f64> {
     all.into_iter().map(|other| row.ratio(other, Run::per_second)).min_by(f64::total_cmp)
 }
 
-/// Readers' rate as a share of theirs without writers.
+/// The readers' rate as a share of their rate without writers.
 pub fn to_alone(rows: &[Row], row: &Row) -> Option<f64> {
     row.case.work.writers()?;
     let alone = partner(rows, row, |case| case.work = Work::Readers { writers: 0 })?;
     Some(row.ratio(alone, Run::per_second))
 }
 
-/// Ratio to readers alone for each second of processor time that the readers got: what is left when
-/// they share the processors with writers.
+/// The ratio to readers alone, per second of processor time that the readers got. It shows the loss
+/// that remains when sharing the processors with writers is taken out.
 pub fn to_alone_by_cpu(rows: &[Row], row: &Row) -> Option<f64> {
     row.case.work.writers()?;
     let alone = partner(rows, row, |case| case.work = Work::Readers { writers: 0 })?;
@@ -85,7 +86,7 @@ fn is_serial(case: &Case) -> bool {
         && case.durability == Durability::Durable
 }
 
-/// The row that differs from this one's case in what `change` changes, if it was run.
+/// The row whose case equals this row's case after `change`, if there is one.
 fn partner<'r>(rows: &'r [Row], row: &Row, change: impl Fn(&mut Case)) -> Option<&'r Row> {
     let mut case = row.case.clone();
     change(&mut case);

@@ -1,7 +1,7 @@
-//! Columns of CSV: the same for every figure and for `log-commit`; what a row has nothing to say
-//! about is empty.
+//! Columns of the CSV file. They are equal for every figure and for `log-commit`; a cell is empty
+//! if it does not apply to the row.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::compare::{speed_up, to_adaptive, to_alone, to_alone_by_cpu, to_disk, to_logging_off, to_serial};
 use super::quantities::*;

@@ -1,6 +1,6 @@
-//! Facts about all rows together, above and below their table.
+//! Facts about all rows together, printed above and below their table.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::case::{Delay, Work};
 use super::quantities::{checked, form};
@@ -11,7 +11,7 @@ use crate::host::device::Device;
 use katydid_command::bytes::grouped;
 use katydid_wal::Form;
 
-/// Device of the log, if it is not the same in all rows.
+/// Device of the log, if it varies between rows.
 pub fn on(of: &Rows<'_, Study>, row: &Row) -> String {
     match of.rows.iter().any(|row| row.case.device.is_some()) {
         true => row.case.device.map_or(of.setting.device, Device::name).to_owned(),
@@ -19,7 +19,7 @@ pub fn on(of: &Rows<'_, Study>, row: &Row) -> String {
     }
 }
 
-/// Kinds of memory of all logs in NVRAM.
+/// All forms of NVRAM that the logs use.
 pub fn forms(of: &Rows<'_, Study>) -> Vec<Form> {
     let mut forms: Vec<Form> = Vec::new();
     for form in of.rows.iter().filter_map(form) {
@@ -30,7 +30,7 @@ pub fn forms(of: &Rows<'_, Study>) -> Vec<Form> {
     forms
 }
 
-/// Sums that were checked, if there were any.
+/// Summary of the checks that were made, if there were any.
 pub fn check(of: &Rows<'_, Study>) -> Option<String> {
     let transfers: u64 = of.rows.iter().filter_map(checked).sum();
     let any = of.rows.iter().any(|row| checked(row).is_some());
@@ -50,7 +50,7 @@ pub fn check(of: &Rows<'_, Study>) -> Option<String> {
     })
 }
 
-/// Rates of the device by itself, at each delay.
+/// Rates of the raw device, for each delay.
 pub fn limits(of: &Rows<'_, Study>) -> Vec<String> {
     let mut measured: Vec<_> =
         of.rows.iter().map(|row| (row.case.delay, row.case.record_in_nvram(), on(of, row))).collect();

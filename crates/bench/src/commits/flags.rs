@@ -1,4 +1,5 @@
-//! Flags that `bench log-commit` and `bench commit` share, and how their values are read.
+//! Flags that `lab log-commit`, `lab commit` and the other commit measurements share, and the
+//! functions that read their values.
 
 use super::stage::{Stage, Tuned};
 use crate::grid::flags as log_flags;
@@ -13,66 +14,65 @@ use katydid_wal::{FileOptions, Group, Heuristic, LogKind, NvramOptions, SyncDesi
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes of a log in NVRAM, if the command line names none: no checkpoint is to fall into a run.
+/// Default bytes of a log in NVRAM, so large that no checkpoint begins during a run.
 const NVRAM_BYTES: u64 = 512 << 20;
 
-/// Flags of both commands.
+/// Flags of all commands that measure commits.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// Folder to work in: new or empty, and left so
+    /// Folder to work in. It must be new or empty, and is restored afterwards
     #[arg(long, value_name = "DIR", default_value = "katydid-commit")]
     pub dir: PathBuf,
     /// Seconds of each run of a case
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// Runs of each case; all cases are run once before any is run again
+    /// Runs of each case. Each round runs all cases once
     #[arg(long, value_name = "N", value_parser = log_flags::rounds)]
     pub rounds: Option<usize>,
-    /// One round of 0.05 seconds, to see that everything works
+    /// Run one round of 0.05 seconds, to test that everything works
     #[arg(long, conflicts_with_all = ["seconds", "rounds"])]
     pub quick: bool,
     /// Device of the log [default: file; in the figures of Cicada and of NV-Logging, memory]
     #[arg(long, value_enum)]
     pub device: Option<Device>,
-    /// Folders on different devices over which the log's files are spread, 512 KiB in turn (ELEDA):
-    /// new or empty, and left so
+    /// Folders on different devices to which the log's files are spread in turns of 512 KiB
+    /// (ELEDA). They must be new or empty, and are restored afterwards
     #[arg(long, value_name = "DIR,DIR", value_delimiter = ',')]
     stripe: Vec<PathBuf>,
     /// I/O method of the log [default: direct; in the figures of efficient flushing, buffered]
     #[arg(long, value_enum)]
     pub method: Option<MethodName>,
-    /// Bytes of the log's ring, a power of two [default: the log's own; of ELEDA in its figures, 32
-    /// MiB]
+    /// Bytes of the log's ring, a power of two [default: the log's own; in ELEDA's figures 32 MiB]
     #[arg(long, value_name = "BYTES", value_parser = log_flags::ring)]
     pub ring: Option<usize>,
     /// Bytes of a segment of the log [default: the log's own]
     #[arg(long, value_name = "BYTES", value_parser = segment_bytes)]
     segment: Option<u64>,
-    /// Segments kept prepared beyond the one that is written to
+    /// Number of segments kept prepared beyond the segment that is written
     #[arg(long, value_name = "N", default_value = "4", value_parser = spare)]
     spare: usize,
-    /// Maximum writes that adaptive has in flight
+    /// Maximum number of adaptive's writes in flight
     #[arg(long, value_name = "N", default_value = "1", value_parser = depth)]
     depth: u32,
-    /// Commits, bytes or microseconds after which pipelined begins a round, whichever is first
+    /// Commits, bytes or microseconds after which pipelined begins a round, whichever comes first
     #[arg(long, value_name = "COMMITS,BYTES,US", default_value = "0,0,0", value_parser = group)]
     pub group: Group,
-    /// Way to wait out a delay: auto (up to 50 us on the processor), spin (all of it) or timer
-    /// (asleep, and woken late)
+    /// How a delay is waited out: auto (up to 50 us on the processor), spin (all of it on the
+    /// processor) or timer (asleep, which may wake late)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = waiting)]
     waiting: Waiting,
     #[command(flatten)]
     tuning: log_flags::Tuning,
     #[command(flatten)]
     nvram: NvramFlags,
-    /// Folder for logs in NVRAM: new or empty, and left so [default: katydid-nvram-PID in /dev/shm,
-    /// where there is one, else in --dir]
+    /// Folder for logs in NVRAM. It must be new or empty, and is restored afterwards [default:
+    /// katydid-nvram-PID in /dev/shm, or in --dir if there is no /dev/shm]
     #[arg(long, value_name = "DIR")]
     nvram_dir: Option<PathBuf>,
     /// Write all rows to this file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write the rows of each round by itself to this file
+    /// Write the rows of each round separately to this file
     #[arg(long, value_name = "FILE")]
     rounds_csv: Option<PathBuf>,
     /// Draw charts into this folder
@@ -81,7 +81,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// Files for rows and charts.
+    /// Names of the files for rows and charts.
     pub fn files(&self) -> Files {
         Files { csv: self.csv.clone(), rounds_csv: self.rounds_csv.clone(), svg: self.svg.clone() }
     }
@@ -95,7 +95,7 @@ impl Common {
         (Duration::from_secs_f64(seconds), rounds)
     }
 
-    /// Takes the folder.
+    /// Takes possession of the folder.
     pub fn stage(&self) -> Result<Stage> {
         let own = FileOptions::default();
         let tuned = Tuned {
@@ -114,7 +114,7 @@ impl Common {
         Stage::new(self.dir.clone(), self.nvram_dir(), &self.stripe, device, tuned)
     }
 
-    /// The word for a device of logs: files may be in stripes.
+    /// Name of a device. Files over several folders are called `stripes`.
     pub fn device_name(&self, device: Device) -> &'static str {
         if device == Device::File && !self.stripe.is_empty() { "stripes" } else { device.name() }
     }
@@ -185,7 +185,7 @@ fn folder(text: &str) -> std::result::Result<PathBuf, String> {
     }
 }
 
-/// The protocols that words name; `all` is all of them.
+/// The protocols with these names; `all` stands for all protocols.
 pub fn syncs(words: &[String]) -> Result<Vec<SyncKind>> {
     if words.iter().any(|word| word == "all") {
         return Ok(SyncKind::ALL.to_vec());
@@ -199,7 +199,7 @@ pub fn syncs(words: &[String]) -> Result<Vec<SyncKind>> {
     words.iter().map(read).collect()
 }
 
-/// The heuristics that words name; `all` is all of them.
+/// The heuristics with these names; `all` stands for all heuristics.
 pub fn heuristics(words: &[String]) -> Result<Vec<Heuristic>> {
     let known = Heuristic::ALL.map(|heuristic| heuristic.to_string());
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -207,7 +207,7 @@ pub fn heuristics(words: &[String]) -> Result<Vec<Heuristic>> {
     Ok(Heuristic::ALL.into_iter().filter(|one| chosen.contains(&one.to_string().as_str())).collect())
 }
 
-/// The kinds of logs that words name; `all` is all of them.
+/// The kinds of logs with these names; `all` stands for all kinds.
 pub fn logs(words: &[String]) -> Result<Vec<LogKind>> {
     let known = LogKind::ALL.map(|kind| kind.to_string());
     let known: Vec<&str> = known.iter().map(String::as_str).collect();

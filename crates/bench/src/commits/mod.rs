@@ -1,9 +1,9 @@
-//! Commits: what is measured of how they become durable, in both engines and in the log alone, on
-//! files, in memory and in NVRAM.
+//! Measurements of how commits become durable, in both engines and in the log alone, on files, in
+//! memory and in NVRAM.
 //!
 //! Four commands share the cases, the rows and the session that runs them. Cases and figures are
-//! data; `rows`, `charts` and what they stand on show them; `alone`, `store`, `tpcc` and `tuples`
-//! run them on a `stage`.
+//! data. `rows`, `charts` and the modules below them show results; `alone`, `store`, `tpcc` and
+//! `tuples` run cases on a `stage`.
 
 mod alone;
 pub mod case;

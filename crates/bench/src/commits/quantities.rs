@@ -1,6 +1,6 @@
-//! Quantities that columns show of a row and of a run.
+//! Quantities of a row or a run that columns show.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::case::{Case, Work};
 use super::run::{Row, Run};
@@ -20,23 +20,23 @@ pub fn counted(row: &Row, of: fn(&Counters) -> u64) -> String {
     places::<0>(row.median(|run| run.counted(of) as f64))
 }
 
-/// Transfers that were added up, over all rounds.
+/// Number of checked transfers or transactions, over all rounds.
 pub fn checked(row: &Row) -> Option<u64> {
     row.rounds.iter().map(|run| run.checked).sum()
 }
 
-/// Mean time of a transaction from its beginning until it is acknowledged: transactions in flight
-/// by the rate at which they are done.
+/// Mean time of a transaction from its beginning to its acknowledgement: the number of transactions
+/// in flight divided by their rate.
 pub fn whole_us(run: &Run, case: &Case) -> f64 {
     (case.threads * case.in_flight) as f64 / run.per_second().max(1e-9) * 1e6
 }
 
-/// Kind of memory of a log in NVRAM.
+/// Form of a log's NVRAM.
 pub fn form(row: &Row) -> Option<Form> {
     row.rounds.iter().find_map(|run| run.nvram)
 }
 
-/// In NVRAM there is no protocol.
+/// Name of the protocol; a log in NVRAM has none.
 pub fn sync(case: &Case) -> String {
     if case.log.in_nvram() { "-".to_owned() } else { case.sync.to_string() }
 }
@@ -61,28 +61,29 @@ pub fn cores(run: &Run) -> f64 {
     run.usage.cpu().as_secs_f64() / run.seconds.max(1e-9)
 }
 
-/// Time that all processors together had.
+/// Processor time of all processors together, in seconds.
 fn capacity(run: &Run) -> f64 {
     (run.seconds * run.usage.processors.max(1) as f64).max(1e-9)
 }
 
-/// The share of the processors' time that the process spent in its own code.
+/// Share of the processors' time that the process spent in user mode.
 pub fn user_share(run: &Run) -> f64 {
     run.usage.user.as_secs_f64() / capacity(run)
 }
 
-/// The share that it spent in the kernel.
+/// Share of the processors' time that the process spent in the kernel.
 pub fn system_share(run: &Run) -> f64 {
     run.usage.system.as_secs_f64() / capacity(run)
 }
 
-/// The share that it did not use; what other processes used counts as idle.
+/// Share of the processors' time that the process did not use. The time of other processes counts
+/// as idle.
 pub fn idle_share(run: &Run) -> f64 {
     (1.0 - user_share(run) - system_share(run)).max(0.0)
 }
 
-/// The share of the clients' time that they waited for the log: for the turn to sync, for another
-/// thread's sync, and, where committing threads sync, for their own. Most of it they sleep.
+/// Share of the clients' time that they waited for the log: for the sync lock, for another thread's
+/// sync, and, if committing threads sync, for their own sync. Waiting threads mostly sleep.
 pub fn log_wait_share(run: &Run, case: &Case) -> f64 {
     let waited =
         run.counted(|counters| counters.sync_lock_ns) + run.counted(|counters| counters.completion_ns);
@@ -126,19 +127,19 @@ pub fn slot_wait_us(run: &Run) -> f64 {
     run.per_commit(run.counted(|counters| counters.slot_wait_ns) as f64 / 1e3)
 }
 
-/// The mean of threads in a slot; 0 if none met.
+/// Mean number of threads in a slot; 0 if no threads met.
 pub fn threads_per_slot(run: &Run) -> f64 {
     let slots = run.counted(|counters| counters.slots).max(1);
     run.counted(|counters| counters.slot_threads) as f64 / slots as f64
 }
 
-/// The mean of requests in a queue; 0 if the protocol has none.
+/// Mean number of requests in a queue; 0 if the protocol has no queues.
 pub fn requests_per_queue(run: &Run) -> f64 {
     let queues = run.counted(|counters| counters.sync_queues).max(1);
     run.counted(|counters| counters.sync_queued) as f64 / queues as f64
 }
 
-/// The mean time of a byte of the log from its reservation to its durability.
+/// Mean time in microseconds from the reservation of a byte of the log to its durability.
 pub fn byte_us(run: &Run) -> f64 {
     let bytes = run.counted(|counters| counters.bytes_synced).max(1);
     run.counted(|counters| counters.byte_ns) as f64 / bytes as f64 / 1e3

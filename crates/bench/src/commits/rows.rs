@@ -1,6 +1,6 @@
-//! Rows of commits as a table for people.
+//! Rows of commits as a table.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::case::{Case, Delay};
 use super::charts::charts;
@@ -38,7 +38,7 @@ const VARYING: &[Column<Study>] = &[
     ("writers", |_, row| optional(row.case.work.writers())),
 ];
 
-/// In NVRAM there is none.
+/// Column of the protocol. A log in NVRAM has none.
 const PROTOCOL: &[Column<Study>] = &[("sync", |_, row| sync(&row.case))];
 
 const P50: Column<Study> = ("p50 us", |_, row| of_times(row, |times| times.p50_us));

@@ -1,6 +1,6 @@
 //! Result of one run of a case.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::case::Case;
 use crate::grid::row::{self, Round};
@@ -13,40 +13,41 @@ use std::time::Duration;
 /// Result of one run of a case.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Commits that were acknowledged; searches are too.
+    /// Number of acknowledged commits and finished searches.
     pub commits: u64,
     pub seconds: f64,
-    /// Processor time of the clients' threads, where that is known.
+    /// Processor time of the clients' threads, if it is known.
     pub clients_cpu: Option<Duration>,
-    /// Nanoseconds until a commit was told, of those that were timed. Searches are not.
+    /// Nanoseconds from the call to the acknowledgement of the timed commits. Searches are not
+    /// timed.
     pub times: Histogram<u64>,
     pub usage: Usage,
-    /// The log's, before and after.
+    /// The log's counters before and after the run.
     pub counters: (Counters, Counters),
-    /// Bytes that the log grew by.
+    /// Bytes by which the log grew.
     pub log_bytes: u64,
-    /// Transactions that met another and were run again.
+    /// Number of times that a transaction met a conflict and was run again.
     pub conflicts: u64,
-    /// Appends that found no prepared segment and were tried again.
+    /// Number of times that an append found no prepared segment and was tried again.
     pub refused: u64,
-    /// Kind of memory of a log in NVRAM.
+    /// Form of the log's NVRAM.
     pub nvram: Option<Form>,
-    /// Checkpoints that ended in the run.
+    /// Number of checkpoints that ended during the run.
     pub checkpoints: u64,
-    /// Transfers of TPC-B, or transactions of TPC-C, that were added up afterwards: as many as were
-    /// acknowledged.
+    /// Number of TPC-B transfers or TPC-C transactions that were checked after the run. It equals
+    /// the number of acknowledged ones.
     pub checked: Option<u64>,
-    /// The device by itself, in the same round.
+    /// Rates of the raw device in the same round.
     pub raw: Raw,
 }
 
 impl Run {
-    /// For each second of processor time of those who made them; 0 if that is not known.
+    /// Commits per second of the clients' processor time; 0 if that time is unknown.
     pub fn per_cpu_second(&self) -> f64 {
         self.clients_cpu.map_or(0.0, |time| self.commits as f64 / time.as_secs_f64().max(1e-9))
     }
 
-    /// Processors that other processes kept busy.
+    /// Number of processors that other processes kept busy.
     pub fn others(&self) -> f64 {
         self.usage.others().as_secs_f64() / self.seconds.max(1e-9)
     }
@@ -55,7 +56,7 @@ impl Run {
         self.log_bytes as f64 / self.seconds.max(1e-9) / 1e6
     }
 
-    /// A counter of the log, for this run.
+    /// Difference of a log counter over the run.
     pub fn counted(&self, of: fn(&Counters) -> u64) -> u64 {
         of(&self.counters.1).saturating_sub(of(&self.counters.0))
     }
@@ -64,12 +65,12 @@ impl Run {
         self.counted(|counters| counters.syncs)
     }
 
-    /// Microseconds.
+    /// Quantile of the commit times, in microseconds.
     pub fn at(&self, quantile: f64) -> f64 {
         self.times.value_at_quantile(quantile) as f64 / 1000.0
     }
 
-    /// A share of each commit.
+    /// `of` divided by the number of commits.
     pub fn per_commit(&self, of: f64) -> f64 {
         of / self.commits.max(1) as f64
     }
@@ -92,5 +93,5 @@ impl Round for Run {
     }
 }
 
-/// A case and its rounds.
+/// A case with its rounds.
 pub type Row = row::Row<Case, Run>;

@@ -1,5 +1,5 @@
-//! One run of a command that measures commits: its folder, what cases may be of, and what was
-//! measured so far.
+//! One run of a command that measures commits: its folder, the workloads that its cases may have,
+//! and the results so far.
 
 use super::alone;
 use super::case::{Case, Work};
@@ -24,15 +24,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// One run of a command: its folder, what it has measured so far, and where that goes.
+/// One run of a command: its folder, its results so far, and the files for them.
 pub struct Session<'a> {
     common: &'a Common,
     stage: Stage,
-    /// If cases may be of the store.
+    /// Present if cases may use the store.
     stores: Option<StoreDatabases>,
-    /// If they may be of tuples in the memory engine.
+    /// Present if cases may use tuples in the memory engine.
     tuples: Option<Tuples>,
-    /// If they may be of TPC-C.
+    /// Present if cases may use TPC-C.
     tpcc: Option<TpccDatabases>,
     setting: Setting,
     results: Results<Study>,
@@ -40,7 +40,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Takes the folder and prints the head.
+    /// Takes possession of the folder and prints the head.
     pub fn new(common: &'a Common, scale: Option<Scale>, what: &str, options: &str) -> Result<Session<'a>> {
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
@@ -70,18 +70,19 @@ impl<'a> Session<'a> {
         Ok(Session { common, stage, stores, tuples: None, tpcc: None, setting, results, stop })
     }
 
-    /// Cases may be of tuples in the memory engine.
+    /// Allows cases on tuples in the memory engine.
     pub fn with_tuples(self, tuples: Tuples) -> Session<'a> {
         Session { tuples: Some(tuples), ..self }
     }
 
-    /// Cases may be of TPC-C, over logs of all kinds.
+    /// Allows cases on TPC-C, over logs of all kinds.
     pub fn with_tpcc(self, tpcc: TpccDatabases) -> Session<'a> {
         Session { tpcc: Some(tpcc), ..self }
     }
 
-    /// Runs cases in rounds, with this method unless another is asked for, prints them, and writes
-    /// the files with all that was run so far: a signal in what comes next loses no more than that.
+    /// Runs cases in rounds, with this I/O method unless the command line chooses one. Prints the
+    /// rows, and writes the files with all results so far, so that a later signal loses only later
+    /// results.
     pub fn run(
         &mut self,
         study: Study,
@@ -127,7 +128,7 @@ impl<'a> Session<'a> {
         self.results.add(study, rows, setting)
     }
 
-    /// Leaves the folder as it was, whatever came of the runs, and says what the columns mean.
+    /// Restores the folder, even after a failure, and prints the meanings of the columns.
     pub fn end(mut self, done: Result<()>) -> Result<()> {
         let removed = self.stage.remove();
         done.and(removed)?;
@@ -135,5 +136,5 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Maximum time of each of the device's two measurements.
+/// Maximum time of each of the two measurements of the raw device.
 const RAW: Duration = Duration::from_millis(100);

@@ -1,7 +1,7 @@
-//! Places of logs and databases while commits are measured, and the opening of logs.
+//! Folders of logs and databases during a measurement of commits, and the options of logs.
 //!
-//! 1. The folder is new or empty before and removed or emptied after.
-//! 2. A log in memory lives as long as the stage: opened again, it is the same log.
+//! 1. The folder must be new or empty, and is removed or emptied afterwards.
+//! 2. A log in memory lives as long as the stage: when it is opened again, it has its contents.
 
 use super::case::Case;
 use super::figures::nvram::BYTES_PER_ENTRY;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Options for opening logs, whatever the case.
+/// Options of logs that do not depend on the case.
 #[derive(Debug, Clone, Copy)]
 pub struct Tuned {
     pub ring_bytes: usize,
@@ -31,39 +31,39 @@ pub struct Tuned {
     pub chunk_bytes: usize,
     pub depth: u32,
     pub group: Group,
-    /// Memory of logs in NVRAM.
+    /// Options of the memory of logs in NVRAM.
     pub nvram: NvramOptions,
-    /// Way to wait out a device's delay.
+    /// How a device's delay is waited out.
     pub waiting: Waiting,
 }
 
-/// Thing that is measured by itself: a device at a delay, or NVRAM with records of this number of
+/// A raw measurement: a device with a delay, or NVRAM with a delay and records of this number of
 /// bytes.
 type Bare = (Device, Duration, Option<u64>);
 
-/// See the head of this file.
+/// The folders of a measurement, as the head of this file describes.
 #[derive(Debug)]
 pub struct Stage {
     path: PathBuf,
     before: FolderState,
     files: Arc<dyn Directory>,
     memory: Arc<dyn Directory>,
-    /// Folder of logs in NVRAM, and its former state.
+    /// Folder of logs in NVRAM, with its former state.
     nvram: (PathBuf, FolderState),
-    /// Places of the logs among the files, if not the folder.
+    /// Folders over which the log's files are striped, if not in the folder.
     stripes: Option<Stripes>,
     device: Device,
-    /// I/O method of the rounds under way.
+    /// I/O method of the current rounds.
     method: MethodName,
     pub tuned: Tuned,
-    /// Measurements of the round under way.
+    /// Raw measurements of the current round.
     raw: Vec<(Bare, Raw)>,
     round: Option<usize>,
 }
 
 impl Stage {
-    /// Takes a folder that is new or empty, and folders of stripes that are, which may lie inside
-    /// of it.
+    /// Takes possession of a new or empty folder, and of new or empty folders of stripes, which may
+    /// lie inside the folder.
     pub fn new(
         path: PathBuf,
         nvram: PathBuf,
@@ -100,7 +100,7 @@ impl Stage {
         })
     }
 
-    /// Removes what is in the folder.
+    /// Removes the contents of the folder.
     pub fn remove(self) -> Result<()> {
         let Stage { path, before, nvram: (nvram, nvram_before), stripes, .. } = &self;
         let removed = stripes.as_ref().map_or(Ok(()), Stripes::remove).and(folder::remove(path, *before));
@@ -110,7 +110,7 @@ impl Stage {
         }
     }
 
-    /// The folder's files, whatever the log is on.
+    /// The files of the folder, independent of the log's device.
     pub fn files(&self) -> &Arc<dyn Directory> {
         &self.files
     }
@@ -120,7 +120,7 @@ impl Stage {
         case.device.unwrap_or(self.device)
     }
 
-    /// A folder called `name` on the device of the case's log, which takes the case's delay longer.
+    /// The folder `name` on the device of the case's log, with the case's delay added.
     pub fn on_device(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
         let device = match (self.device_of(case), &self.stripes) {
             (Device::File, Some(stripes)) => stripes.directory(),
@@ -130,7 +130,7 @@ impl Stage {
         Ok(Arc::new(DelayedDirectory::new(device.subdirectory(name)?, case.delay, self.tuned.waiting)))
     }
 
-    /// An empty folder called `name` there: what an earlier call has made is gone.
+    /// The folder `name` on the device of the case's log, emptied.
     pub fn anew(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
         let directory = match self.device_of(case) {
             Device::Memory => Arc::new(MemoryDirectory::new()),
@@ -151,8 +151,7 @@ impl Stage {
         Ok(Arc::new(DelayedDirectory::new(directory, case.delay, self.tuned.waiting)))
     }
 
-    /// The name of the folder that all cases share whose logs are of this one's kind, size and
-    /// device.
+    /// Name of the folder that is shared by all cases with the same kind, size and device of log.
     pub fn name_of(&self, what: &str, case: &Case) -> String {
         match (case.log, case.entries) {
             (LogKind::Disk, _) => format!("{what}-{}", self.device_of(case).name()),
@@ -161,7 +160,7 @@ impl Stage {
         }
     }
 
-    /// A folder called `name` for a case's log: on the log's device, or in NVRAM.
+    /// The folder `name` for a case's log: on the log's device, or in NVRAM.
     pub fn for_log(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
         match case.log.in_nvram() {
             false => self.on_device(name, case),
@@ -169,7 +168,7 @@ impl Stage {
         }
     }
 
-    /// Removes what is called `name`, among the files, in NVRAM and in stripes.
+    /// Removes everything called `name`: files, NVRAM and stripes.
     pub fn forget(&self, name: &str) -> Result<()> {
         for path in [self.path.join(name), self.nvram.0.join(name)] {
             if folder::look(&path)? != FolderState::Nothing {
@@ -182,7 +181,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The log's options for a case.
+    /// Options of the log of a case.
     pub fn options(&self, case: &Case) -> Options {
         let tuned = &self.tuned;
         let sync = match case.sync {
@@ -203,7 +202,7 @@ impl Stage {
             sync: sync.with_heuristics(heuristics),
             ring_bytes,
             segment_bytes: tuned.segment_bytes,
-            // What is measured is a log that has grown.
+            // Measure a log that has grown, with full segments from the start.
             first_segment_bytes: tuned.segment_bytes,
             spare_segments: tuned.spare_segments,
             write_bytes_max: case.io_unit.unwrap_or(FileOptions::default().write_bytes_max),
@@ -217,7 +216,7 @@ impl Stage {
         }
     }
 
-    /// Memory that takes the case's delay longer; real memory only where nothing is added.
+    /// Options of NVRAM with the case's delay added. Real NVRAM is used only if no delay is added.
     fn nvram_options(&self, case: &Case) -> NvramOptions {
         let mut nvram = self.tuned.nvram;
         nvram.bytes = case.entries.map_or(nvram.bytes, |entries| entries * BYTES_PER_ENTRY);
@@ -227,14 +226,14 @@ impl Stage {
         nvram
     }
 
-    /// Rounds begin anew, with this method, on this device.
+    /// Starts new rounds, with this I/O method and device.
     pub fn begin(&mut self, method: MethodName, device: Device) {
         (self.method, self.device) = (method, device);
         self.round = None;
     }
 
-    /// Rates of the device by itself, measured once in each round for each delay; for the log alone
-    /// in NVRAM, the rates of that.
+    /// Rates of the raw device, measured once in each round for each delay. For the log alone in
+    /// NVRAM, the rates of raw NVRAM.
     pub fn raw(&mut self, round: usize, case: &Case, time: Duration) -> Result<Raw> {
         if self.round != Some(round) {
             self.round = Some(round);

@@ -1,15 +1,15 @@
-//! Runs a case on the store, through the workload crate's driver.
+//! Runs a case on the store, with the driver of the workload crate.
 //!
-//! 1. One database serves all cases of an engine and a device, opened anew for each with the case's
-//!    options. Rows that are only read or updated are loaded once, by the case that needs them
-//!    first, without delay. The rows that a run inserts go into a table of its own, which is
-//!    dropped after it, so that cases do not slow each other down.
-//! 2. What a run reads is in memory when it begins.
-//! 3. After every run of TPC-B everything must add up, and there must be as many notes as transfers
-//!    were acknowledged. After every run of sysbench all rows are there, and the index leads to
-//!    each of them and to nothing else.
-//! 4. A checkpoint of the memory engine is taken before it is closed: it reads all of its log when
-//!    it is opened.
+//! 1. One database serves all cases of an engine and a device. It is opened anew for each case with
+//!    the case's options. The first case that needs rows that are only read or updated loads them,
+//!    without delay. The rows that a run inserts go into a table of this run, which is dropped
+//!    afterwards, so that cases do not slow each other down.
+//! 2. All data that a run reads is in memory when the run begins.
+//! 3. After every run of TPC-B all sums must agree, and the history must have one note for each
+//!    acknowledged transfer. After every run of sysbench all rows must exist, and the index must
+//!    have exactly one entry for each.
+//! 4. A database of the memory engine takes a checkpoint before it is closed, because otherwise the
+//!    next opening would read all of its log.
 
 use super::case::{Case, Work};
 use super::run::Run;
@@ -33,19 +33,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Everything is in memory, as in the papers.
+/// Cache size with which all data is in memory, as in the papers.
 pub const CACHE_BYTES: usize = 1 << 30;
-/// Bytes of log with which no checkpoint falls into a run.
+/// Bytes of log between checkpoints, so many that no checkpoint begins during a run.
 pub const CHECKPOINT_BYTES: u64 = 2 << 30;
-/// Transactions in flight of each thread that loads.
+/// Transactions in flight of each loading thread.
 const LOAD_IN_FLIGHT: usize = 256;
 
-/// Size of the tables, and the seed.
+/// Sizes of the tables, and the seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     pub branches: u64,
     pub accounts_of_branch: u64,
-    /// Keys of the table that is updated and searched.
+    /// Number of keys in the table that is updated and searched.
     pub keys: u64,
     pub seed: u64,
 }
@@ -59,12 +59,13 @@ impl Scale {
         sysbench::Settings { tables: 1, rows: self.keys, skew: 0.0 }
     }
 
-    /// Keys of 20 bytes and a field of `value`, all alike, to be read and updated.
+    /// Settings of a table with keys of 20 bytes and a field of `value` bytes, chosen uniformly,
+    /// half read and half updated.
     fn records(&self, value: usize) -> Result<Settings> {
         self.table(value, "readproportion=0.5\nupdateproportion=0.5")
     }
 
-    /// Keys of 20 bytes and a field of 100, to be updated only.
+    /// Settings of a table with keys of 20 bytes and a field of 100 bytes, only updated.
     pub fn updates(&self) -> Result<Settings> {
         self.table(100, "readproportion=0\nupdateproportion=1")
     }
@@ -80,13 +81,13 @@ impl Scale {
     }
 }
 
-/// The databases that the cases share.
+/// The databases that cases share.
 #[derive(Debug)]
 pub struct StoreDatabases {
     scale: Scale,
-    /// By the name of the folder.
+    /// Databases by the name of the folder.
     known: HashMap<String, Loaded>,
-    /// Runs so far.
+    /// Number of runs so far.
     runs: u64,
 }
 
@@ -94,10 +95,10 @@ pub struct StoreDatabases {
 #[derive(Debug, Default)]
 struct Loaded {
     bank: bool,
-    /// Sum of the histories that were dropped.
+    /// Sum of the amounts in the dropped histories.
     carried: i64,
     sysbench: bool,
-    /// Tables of keys, by name.
+    /// Names of the loaded tables of keys.
     records: Vec<String>,
 }
 
@@ -176,7 +177,8 @@ impl Loaded {
         let store = open(&quick, name, stage)?;
         let plan = Plan { threads: 2, in_flight: LOAD_IN_FLIGHT, ..Plan::default() };
         if bank {
-            // The tables alone: without a history there is nothing to drop.
+            // Load only the other tables, because the name of the history has no effect on the
+            // load.
             run(&store, &tpcb::tables("own_0"), &TpcbLoad::new(&scale.bank(0.0)), &plan)?;
             self.bank = true;
         }
@@ -194,7 +196,7 @@ impl Loaded {
         close(case, &store)
     }
 
-    /// Adds up the transfers and checks the sums. Returns the number of transfers.
+    /// Checks the sums of the transfers. Returns the number of transfers.
     fn add_up(&mut self, store: &KatydidStore, tables: &[&str; 4], acknowledged: u64) -> Result<u64> {
         let sums = Totals::read(store, tables)?;
         sums.check(self.carried)?;
@@ -209,7 +211,7 @@ impl Loaded {
     }
 }
 
-/// The table of keys of a work that has one.
+/// Settings of the table of keys, for a workload that has one.
 fn records(work: Work, scale: &Scale) -> Result<Settings> {
     match work {
         Work::UpdateSearch { value } => scale.records(value),
@@ -217,7 +219,7 @@ fn records(work: Work, scale: &Scale) -> Result<Settings> {
     }
 }
 
-/// The name of the folder that all cases share whose engine and log's device are this one's.
+/// Name of the folder that is shared by all cases with the same engine and device of the log.
 fn name(case: &Case, stage: &Stage) -> String {
     stage.name_of(if case.streams.is_some() { "memory-engine" } else { "store" }, case)
 }
@@ -264,7 +266,7 @@ pub fn run<W: Workload>(
     drive(store, tables, workload, plan, &never, &mut |_| ()).map_err(Failure::failed)
 }
 
-/// Makes the tables that are not there, and reads the others: a run must not wait for pages.
+/// Creates missing tables and reads all of them, so that a run does not wait for pages.
 pub fn warm(store: &KatydidStore, tables: &[&str]) -> Result<()> {
     let mut client = store.client(tables)?;
     let mut transaction = client.begin(Intent::ReadOnly)?;
@@ -285,7 +287,7 @@ fn watched<W: Workload>(
     counted(store, raw, || run(store, tables, workload, plan))
 }
 
-/// Runs something and takes down what was used and logged meanwhile.
+/// Runs `run`, and measures usage and log counters meanwhile.
 pub fn counted(store: &KatydidStore, raw: Raw, run: impl FnOnce() -> Result<Outcome>) -> Result<Run> {
     let before = store.database().stat()?;
     let used = usage::so_far();
@@ -293,7 +295,7 @@ pub fn counted(store: &KatydidStore, raw: Raw, run: impl FnOnce() -> Result<Outc
     let usage = usage::since(&used);
     let after = store.database().stat()?;
     let mut times = row::times()?;
-    // Without writers, reads are timed.
+    // Without writers, the times of reads are reported.
     let timed = match outcome.latencies.commits.is_empty() {
         true => &outcome.latencies.reads,
         false => &outcome.latencies.commits,

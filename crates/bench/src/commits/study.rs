@@ -1,14 +1,14 @@
-//! Things that are measured together: a figure of a paper, or the log's commits as `lab log-commit`
-//! varies them.
+//! A study is a group of cases that are measured together: a figure of a paper, or
+//! `lab log-commit`.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::figures::Figure;
 use super::figures::cicada::CicadaFigure;
 use super::figures::nvram::NvramFigure;
 use super::figures::spec::Spec;
 
-/// A figure, or `log-commit`: what rows are of.
+/// A figure, or `log-commit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Study {
     LogCommit,
@@ -27,7 +27,7 @@ impl Study {
         }
     }
 
-    /// The figure of a paper in words, if it is one.
+    /// Description of the figure, if the study is one.
     pub fn spec(self) -> Option<Spec> {
         match self {
             Study::LogCommit => None,

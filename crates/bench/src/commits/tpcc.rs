@@ -1,13 +1,14 @@
-//! Runs a case on the store over a log of any kind: TPC-C's pair of transactions, or updates of
-//! single keys, in the paged engine.
+//! Runs a case on the paged engine over a log of any kind: TPC-C's pair of transactions, or updates
+//! of single keys.
 //!
-//! 1. There is one database for each kind of log (and, where they vary, its entries). It is loaded
-//!    by the case that needs it first, or when it has grown much, and opened anew for each run with
-//!    the case's latency. Its files are on the folder's device, its log where the case says.
-//! 2. A checkpoint is taken before each run, so that a log in NVRAM has room for it, if it is long
-//!    enough for one.
-//! 3. After every run the conditions of TPC-C hold, and there are as many orders as were loaded and
-//!    acknowledged.
+//! 1. There is one database for each kind of log (and number of entries, if it varies). The first
+//!    case that needs the database loads it; it is loaded anew when it has grown much, and opened
+//!    anew for each run with the case's latency. Its files are on the folder's device, its log
+//!    where the case says.
+//! 2. A checkpoint before each run makes room in a log in NVRAM. The log must be large enough for
+//!    one run.
+//! 3. After every run the conditions of TPC-C must hold, and there must be as many orders as were
+//!    loaded and acknowledged.
 
 use super::case::{Case, Work};
 use super::run::Run;
@@ -27,60 +28,60 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of orders with which a database is loaded anew: reading and checking them would take
-/// longer than a run.
+/// Number of orders above which a database is loaded anew, because reading and checking them would
+/// take longer than a run.
 const GROWN_MAX: u64 = 40_000;
-/// Transactions in flight of each thread that loads.
+/// Transactions in flight of each loading thread.
 const LOAD_IN_FLIGHT: usize = 16;
 
 /// Sizes of a database of TPC-C.
 #[derive(Debug, Args)]
 pub struct TpccFlags {
     /// Warehouses of TPC-C, with 10 districts each [default: 4 in the figures of NVRAM, 32 in
-    /// ELEDA's 12]
+    /// ELEDA's figure 12]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     warehouses: Option<u32>,
-    /// Items of TPC-C: 100000 in the standard
+    /// Items of TPC-C; the standard has 100000
     #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     items: u32,
-    /// Customers of a district of TPC-C: 3000 in the standard
+    /// Customers of a district of TPC-C; the standard has 3000
     #[arg(long, value_name = "N", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     customers: u32,
 }
 
 impl TpccFlags {
-    /// Settings with this number of warehouses, if no other was asked for.
+    /// Settings with this number of warehouses, unless the command line gives one.
     pub fn settings(&self, warehouses: u32) -> Settings {
         let warehouses = self.warehouses.unwrap_or(warehouses);
         Settings { warehouses, items: self.items, customers_of_district: self.customers }
     }
 }
 
-/// The sizes, as they are printed.
+/// The sizes in the format of the table's head.
 pub fn shown(settings: &Settings) -> String {
     let Settings { warehouses, items, customers_of_district: customers } = settings;
     format!("warehouses={warehouses} items={items} customers={customers}")
 }
 
-/// See the head of this file.
+/// The databases of TPC-C, as the head of this file describes.
 #[derive(Debug)]
 pub struct TpccDatabases {
     pub settings: Settings,
-    /// Size of the table whose keys are updated.
+    /// Size of the table of single keys.
     pub records: Scale,
-    /// True if each run has a database of its own.
+    /// True if each run loads a database of its own.
     pub anew: bool,
-    /// By the name of the folder.
+    /// Databases by the name of the folder.
     known: HashMap<String, TpccDatabase>,
 }
 
 /// Contents of one database.
 #[derive(Debug, Default)]
 struct TpccDatabase {
-    /// Loaded and acknowledged; none before TPC-C is loaded.
+    /// Number of orders loaded and acknowledged; `None` before TPC-C is loaded.
     orders: Option<u64>,
     records: bool,
-    /// Runs of TPC-C so far: each has payments of its own.
+    /// Number of TPC-C runs so far. Each run has payment numbers of its own.
     runs: u64,
 }
 
@@ -99,7 +100,7 @@ impl TpccDatabases {
         }
         let store = open(case, &name, stage)?;
         let measured = self.on(&mut tpcc, &store, case, raw, time);
-        // Closed whatever came of it: the folder's lock must be free.
+        // Close the database even after a failure, so that the folder's lock is free.
         let closed = store.database().close();
         drop(store);
         let measured = measured?;

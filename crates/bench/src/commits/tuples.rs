@@ -1,9 +1,9 @@
-//! Runs a case of Cicada's evaluation: the memory engine, loaded anew for each run, in a folder of
-//! its own on the log's device.
+//! Runs a case of Cicada's evaluation on the memory engine. Each run loads a database in its own
+//! folder on the log's device.
 //!
-//! 1. What is loaded is in the log before the run begins, and nothing is left to be written of it.
-//! 2. Everything is on the same device: log, control file and checkpoints. No checkpoint falls into
-//!    a run.
+//! 1. All loaded rows are durable in the log before the run begins, so that nothing of the load is
+//!    written during the run.
+//! 2. Log, control file and checkpoints are on the same device. No checkpoint begins during a run.
 
 use super::case::{Case, Work};
 use super::run::Run;
@@ -20,18 +20,18 @@ use std::time::Duration;
 
 const TABLE: &str = "tuples";
 const FOLDER: &str = "tuples";
-/// Bytes of log with which no checkpoint falls into a run.
+/// Bytes of log between checkpoints, so many that no checkpoint begins during a run.
 const CHECKPOINT_BYTES: u64 = 4 << 30;
-/// Bytes of the segments and rings of all streams together, unless [`STREAM_BYTES_MIN`] for each
-/// stream makes more.
+/// Bytes of the segments and rings of all streams together, if this is at least
+/// [`STREAM_BYTES_MIN`] for each stream.
 const LOG_BYTES: u64 = 256 << 20;
 const STREAM_BYTES_MIN: u64 = 4 << 20;
-/// Segments prepared of each stream: there may be many streams.
+/// Maximum number of prepared segments of each stream, because there may be many streams.
 const SPARE_MAX: usize = 2;
-/// Gets in a read-only transaction.
+/// Number of gets in a read-only transaction.
 const GETS: usize = 10;
 
-/// Size of the table, and work of transactions.
+/// Size of the table, and workload.
 #[derive(Debug, Clone, Copy)]
 pub struct Tuples {
     pub settings: Settings,
@@ -45,7 +45,7 @@ impl Tuples {
         let database = Database::open_in(stage.anew(FOLDER, case)?, self.options(case, stage))?;
         let store = KatydidStore::new(database);
         let measured = self.on(&store, case, raw, time);
-        // Closed whatever came of it: the folder's lock must be free.
+        // Close the database even after a failure, so that the folder's lock is free.
         let closed = store.database().close();
         let measured = measured?;
         closed?;
@@ -111,7 +111,7 @@ impl Tuples {
         }
     }
 
-    /// Result of the readers, while `writers` threads wrote.
+    /// Result of the readers while `writers` threads write.
     fn readers(&self, store: &KatydidStore, writers: usize, plan: &Plan) -> Result<Outcome> {
         let reads = TupleRun::new(Settings { reads_percent: 100, operations: GETS, ..self.settings });
         if writers == 0 {

@@ -1,4 +1,4 @@
-//! `bench-disk`: what a device can do for a log.
+//! The command `bench-disk` measures what a device can do for a log.
 
 mod report;
 
@@ -16,11 +16,11 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measure how fast a device makes writes durable, and say what suits it
+/// Measure how fast a device makes writes durable, and recommend settings
 ///
-/// Varies what the choice depends on: the state of the file's blocks, the method, the size, how
-/// many are in flight, and syncs at the same time. The file has no name, so nothing is left behind.
-/// On a shared machine, repeat it.
+/// Varies the settings on which the choice depends: the state of the file's blocks, the method, the
+/// size, the number of writes in flight, and the number of concurrent syncs. The file has no name,
+/// so it disappears with the process. On a shared machine, repeat the measurement
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  katydid bench-disk --dir /mnt/fast\n  katydid bench-disk --dir . --quick --json"
@@ -29,13 +29,14 @@ pub struct BenchDisk {
     /// A folder on the device
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Seconds for each of the 22 measurements (those of fresh blocks end with the file)
+    /// Seconds for each of the 22 measurements (a measurement of fresh blocks may end earlier, with
+    /// the file)
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     seconds: f64,
-    /// A tenth of a second for each
+    /// Measure for 0.1 seconds each
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
-    /// Size of the file written to
+    /// Size of the file that is written
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = file_bytes)]
     file_bytes: u64,
     /// Print one JSON object
@@ -50,13 +51,13 @@ fn file_bytes(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-/// Part of the time for the trials from which the choice is made; the rest is for the states, and
-/// for syncs at the same time.
+/// Share of the time for the trials on which the choice is based. The rest is for the states of
+/// blocks and for concurrent syncs.
 const TRIALS_SHARE: f64 = 13.0 / 22.0;
 const SYNCS: [usize; 5] = [1, 2, 4, 8, 16];
 
 impl BenchDisk {
-    /// Measures, and prints what was found.
+    /// Measures, and prints the results.
     ///
     /// # Errors
     /// The folder cannot be used, or the device failed.
@@ -67,7 +68,7 @@ impl BenchDisk {
         is_folder(&self.dir).map_err(|why| cannot(&why))?;
         let place = FileDirectory::open_existing(&self.dir)?.describe();
         let found = match self.measure(place) {
-            // The folder is there: it is the file that cannot be made, as in /proc.
+            // The folder exists, but no file can be created in it, as in /proc.
             Err(MeasureError::Device(error)) if error.is_not_found() => {
                 return Err(cannot(&"no file can be made in this folder"));
             }
@@ -117,7 +118,7 @@ impl BenchDisk {
     }
 }
 
-/// Reason why nothing was measured.
+/// Reason why the measurement failed.
 enum MeasureError {
     Device(Error),
     Other(Failure),

@@ -1,4 +1,4 @@
-//! Findings of `bench-disk`, as a table, as JSON, and as advice.
+//! Results of `bench-disk` as a table, as JSON, and as advice.
 
 use crate::host::limit::{BLOCK, Writes, method_name};
 use katydid_command::bytes::{grouped, shown};
@@ -8,7 +8,7 @@ use katydid_device::probe::{Samples, Trials};
 use katydid_device::{Device, Method};
 use serde_json::{Value, json};
 
-/// One measurement, and what was varied in it.
+/// One measurement, with the value of the varied setting.
 pub struct Row<T> {
     of: T,
     writes: Writes,
@@ -20,13 +20,13 @@ impl<T> Row<T> {
     }
 }
 
-/// Everything measured, and the choice.
+/// All measurements, and the recommended settings.
 pub struct DiskReport {
     place: String,
     device: Device,
-    /// 4 KiB, by method.
+    /// Writes of 4 KiB, by method.
     methods: Vec<Row<Method>>,
-    /// [`Trials::LARGE`], by method.
+    /// Writes of [`Trials::LARGE`] bytes, by method.
     large: Vec<Row<Method>>,
     in_flight: Vec<Row<usize>>,
     sequential: Vec<Row<usize>>,
@@ -53,7 +53,7 @@ impl DiskReport {
             device: trials.device(),
             methods,
             large: by(large, Trials::LARGE)?,
-            // One is among the methods.
+            // The depth 1 is among the methods.
             in_flight: depths.skip(1).collect::<Result<_>>()?,
             sequential: sizes.skip(1).collect::<Result<_>>()?,
             states,
@@ -106,7 +106,7 @@ impl DiskReport {
         advice
     }
 
-    /// Advice, if it matters on this device that a log fills its segments with zeros ahead.
+    /// Advice about filling segments with zeros in advance, if this matters on the device.
     fn slow_state(&self) -> Option<String> {
         let us = |name: &str| self.states.iter().find(|row| row.of == name).map(|row| row.writes.us(0.5));
         let (ready, fresh) = (us("zero-filled")?, us("appended")?);

@@ -1,6 +1,6 @@
 //! Aether's figures about commits.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::spec::{BLOCKING, IN_FLIGHT, ListFlag, Lists, MS, Spec, syncs_called};
 use crate::commits::case::{Case, Work};
@@ -105,7 +105,7 @@ pub fn four(lists: &Lists, plain: &Case) -> Vec<Case> {
     let mut cases = Vec::new();
     for &threads in or(&lists.threads, &[1, 4, 16, 64]) {
         for &sync in or(&lists.syncs, &own) {
-            // A protocol that syncs each commit for itself has nothing to pipeline.
+            // A protocol that syncs for each commit cannot pipeline.
             let pipelines = sync.to_string().replace('_', "-") != "per-commit";
             let in_flight = in_flight.iter().filter(|many| pipelines || **many == BLOCKING);
             cases.extend(in_flight.map(|&in_flight| Case { threads, sync, in_flight, ..plain.clone() }));
@@ -140,7 +140,7 @@ pub fn nine(lists: &Lists, plain: &Case) -> Vec<Case> {
     one_by_one(lists, plain, Work::Updates, &[1, 4, 16, 64])
 }
 
-/// The baseline, each part of Aether on top of those before it, and ours.
+/// The baseline, each part of Aether added to the parts before it, and our own design.
 fn one_by_one(lists: &Lists, plain: &Case, work: Work, threads: &[usize]) -> Vec<Case> {
     let mut cases = Vec::new();
     for &threads in or(&lists.threads, threads) {

@@ -1,8 +1,8 @@
-//! The figures of Cicada over P-WAL (section IV), and read-only transactions beside writers: their
-//! cases.
+//! The cases of the figures of Cicada over P-WAL (section IV), and of read-only transactions beside
+//! writers.
 //!
-//! Pure. One case for each kind of log, protocol and release of locks, number of threads, and way
-//! to wait.
+//! Pure functions. There is one case for each kind of log, protocol and lock release, number of
+//! threads, and way of waiting.
 
 use super::spec::{ListFlag, Spec};
 use crate::commits::case::{Case, Work};
@@ -11,7 +11,7 @@ use katydid::{Contention, LockRelease, OldVersions};
 use katydid_wal::{Durability, Group, InserterKind, SyncKind};
 use std::time::Duration;
 
-/// A figure of the paper, or ours beside them.
+/// A figure of the paper, or our additional figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CicadaFigure {
     Three,
@@ -25,17 +25,17 @@ pub enum CicadaFigure {
 #[derive(Debug, Clone)]
 pub struct Choice {
     pub threads: Vec<usize>,
-    /// Added to each durable write, if it is not the figure's own.
+    /// Time added to each durable write, if it differs from the figure's.
     pub delay: Option<Duration>,
-    /// Transactions in flight of clients that do not block in each.
+    /// Transactions in flight of clients that do not block in each commit.
     pub in_flight: usize,
-    /// Streams of the log of our own choice: as many as there are processors.
+    /// Streams of our own log: the number of processors.
     pub processors: u16,
-    /// Group that is written together, if it is not the paper's.
+    /// Group of transactions that is written together, if it differs from the paper's.
     pub group: Group,
-    /// Treatment of conflicts in all cases, if not each has that of its system.
+    /// Treatment of conflicts in all cases, if it replaces that of each system.
     pub contention: Option<Contention>,
-    /// Time for which all cases keep versions, likewise.
+    /// Rule by which all cases keep old versions, if it replaces that of each system.
     pub old_versions: Option<OldVersions>,
 }
 
@@ -52,10 +52,10 @@ const PLAIN: Spec = Spec {
     rounds: 3,
 };
 
-/// The paper's group: five transactions, or half a millisecond since the last write.
+/// The paper's group: five transactions, or 500 us since the last write.
 pub const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
-/// Durability of transactions that nothing waits for: their records go into the log's memory, and
-/// to the device later.
+/// Durability of transactions that do not wait: their records go into the log buffer now, and to
+/// the device later.
 const LOGGING_OFF: Durability = Durability::Buffered;
 const STREAMS_MAX: usize = 256;
 const MICRO: Duration = Duration::from_micros(1);
@@ -69,7 +69,7 @@ impl CicadaFigure {
         CicadaFigure::Readers,
     ];
 
-    /// Its word on the command line.
+    /// The figure's name on the command line.
     pub fn word(self) -> &'static str {
         match self {
             CicadaFigure::Three => "3",
@@ -122,7 +122,7 @@ impl CicadaFigure {
         }
     }
 
-    /// The cases, given what the command line says.
+    /// The cases of the figure with the command line's choices.
     pub fn cases(self, choice: &Choice) -> Vec<Case> {
         let mut cases = Vec::new();
         for &threads in &choice.threads {
@@ -138,7 +138,7 @@ impl CicadaFigure {
             case.contention = choice.contention.unwrap_or(case.contention);
             case.old_versions = choice.old_versions.unwrap_or(case.old_versions);
         }
-        // With as many threads as processors two kinds of log are one.
+        // With as many threads as processors, two kinds of log are equal.
         let mut once: Vec<Case> = Vec::new();
         for case in cases {
             if !once.contains(&case) {
@@ -154,7 +154,8 @@ const FOUR: &str = "early or after-durable; single (per-commit) or group (inline
                     One stream for each thread as in the paper, one for each processor, and one serial log. `to serial` is to the \
                     serial log with the same clients, `speed-up` of early release to the other";
 
-/// Adaptive on a log of one stream for each processor, writing only, after `delay`.
+/// A case with `adaptive` on a log with one stream for each processor. Its transactions only write;
+/// the device has `delay`.
 fn ours(threads: usize, in_flight: usize, choice: &Choice, delay: Duration) -> Case {
     Case {
         threads,
@@ -170,13 +171,13 @@ fn logging_off(threads: usize, choice: &Choice) -> Case {
     Case { durability: LOGGING_OFF, delay: Duration::ZERO, ..case }
 }
 
-/// The case as in the paper: one stream for each thread, and groups.
+/// The case as in the paper, with one stream for each thread and with groups.
 fn per_thread(case: &Case, choice: &Choice) -> Case {
     Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case, choice) }
 }
 
-/// Groups that the workers write, and Cicada with its contention regulation. The oldest record that
-/// waits for its group keeps old versions (section III-C).
+/// The case with groups that the workers write, and with Cicada's contention regulation. The oldest
+/// record that waits for its group keeps old versions (section III-C).
 fn grouped(case: &Case, choice: &Choice) -> Case {
     Case {
         sync: SyncKind::Inline,
@@ -187,7 +188,8 @@ fn grouped(case: &Case, choice: &Choice) -> Case {
     }
 }
 
-/// No groups: the timestamps of open transactions alone keep old versions (section III-C).
+/// The case without groups. Only the timestamps of open transactions keep old versions (section
+/// III-C).
 fn single(case: &Case) -> Case {
     Case {
         sync: SyncKind::PerCommit,
@@ -198,7 +200,7 @@ fn single(case: &Case) -> Case {
     }
 }
 
-/// Our own protocol and rules on the log of a case.
+/// The case with our own protocol and rules on its log.
 fn our_own(case: &Case) -> Case {
     let (contention, old_versions) = Default::default();
     Case { sync: SyncKind::default(), group: None, contention, old_versions, ..case.clone() }

@@ -1,6 +1,6 @@
 //! ELEDA's figures about commits.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::spec::{IN_FLIGHT, ListFlag, Lists, Spec, fill, syncs_called};
 use super::systems::{RING, one_work};

@@ -1,6 +1,6 @@
-//! The figures of efficient flushing.
+//! The figures of Efficient flushing about commits.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::spec::{ListFlag, Lists, Spec};
 use crate::commits::case::{Case, Work};
@@ -52,7 +52,7 @@ pub const TABLE_ONE: Spec = Spec {
     rounds: 3,
 };
 
-/// The paper's pool (section 4).
+/// Number of slots in the paper's pool (section 4).
 const SLOTS: u32 = 16;
 
 pub fn threads_and_syncs(lists: &Lists, plain: &Case, works: &[Work]) -> Vec<Case> {

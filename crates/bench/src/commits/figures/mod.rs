@@ -1,7 +1,7 @@
-//! The papers' figures: what each varies, and what its paper saw.
+//! The papers' figures: the settings that each varies, and the results of its paper.
 //!
-//! Pure. A file for each paper. A list that the command line gives replaces the figure's own; one
-//! that the figure does not vary is refused.
+//! Pure functions. There is one file for each paper. A list of the command line replaces the
+//! figure's own list. A list that the figure does not vary is refused.
 
 mod aether;
 pub mod cicada;
@@ -26,9 +26,9 @@ pub enum Figure {
     Flushing5,
     Flushing6,
     FlushingTable1,
-    /// Figures 8 and 9, of the same runs.
+    /// Figures 8 and 9, which show the same runs.
     Eleda8,
-    /// Figures 10 and 11, of the same runs.
+    /// Figures 10 and 11, which show the same runs.
     Eleda10,
     Eleda12,
     Eleda13,
@@ -80,7 +80,7 @@ impl Figure {
         self.spec().name
     }
 
-    /// The cases, given what the command line says.
+    /// The cases of the figure with the command line's lists.
     pub fn cases(self, lists: &Lists) -> Result<Vec<Case>> {
         self.check(lists)?;
         let inserter = lists.inserter.unwrap_or_default();

@@ -1,8 +1,9 @@
-//! The figures of the report on NV-Logging, and ELEDA's beside logs in NVRAM: their cases.
+//! The cases of the figures of the report on NV-Logging, and of ELEDA's figure that compares logs
+//! in NVRAM.
 //!
-//! Pure. The baseline of the report is a central log under one mutex on a memory disk, here our
-//! disk log with the inserter `mutex` on the device `memory`, each durable write of which takes as
-//! much longer as a persist in NVRAM. ELEDA's is the best disk log on the real device.
+//! Pure functions. The report's baseline is a central log under one mutex on a memory disk. Here it
+//! is our disk log with inserter `mutex` on device `memory`; each durable write takes the latency
+//! of a persist longer. ELEDA's baseline is the best disk log on the real device.
 
 use super::spec::{ListFlag, Spec, fill};
 use super::systems::UNIT;
@@ -18,19 +19,19 @@ pub const BYTES_PER_ENTRY: u64 = 128;
 /// A figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NvramFigure {
-    /// Speed-up over latencies.
+    /// Speed-up for several latencies.
     Latency,
-    /// Throughput and latency over clients: two figures of the same runs.
+    /// Throughput and latency for several numbers of clients: two figures of the same runs.
     Clients,
-    /// Checkpoints and throughput over the size of the log.
+    /// Checkpoints and throughput for several sizes of the log.
     Entries,
-    /// Beside the best disk log.
+    /// Comparison with the best disk log.
     BesideDisk,
-    /// Appends alone, beside what persisting takes. Ours.
+    /// Appends alone, compared with raw persists. This figure is our own.
     Append,
 }
 
-/// Choices of the command line; an empty list leaves the figure's own.
+/// Choices of the command line. An empty list leaves the figure's own list.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     pub threads: Vec<usize>,
@@ -40,7 +41,7 @@ pub struct Choice {
     pub kinds: Vec<LogKind>,
     pub in_flight: usize,
     pub inserter: InserterKind,
-    /// Less of everything, to see that it works.
+    /// Fewer cases, to test that everything works.
     pub quick: bool,
 }
 
@@ -57,9 +58,9 @@ const PLAIN: Spec = Spec {
 };
 
 const NANO: Duration = Duration::from_nanos(1);
-/// Time that the report adds to each persist where it does not vary.
+/// Time that the report adds to each persist, in figures that do not vary it.
 const LATENCY: Duration = Duration::from_nanos(400);
-/// Clients of the report where they do not vary.
+/// Number of the report's clients, in figures that do not vary it.
 const CLIENTS: usize = 10;
 
 impl NvramFigure {
@@ -71,7 +72,7 @@ impl NvramFigure {
         NvramFigure::Append,
     ];
 
-    /// Its words on the command line.
+    /// The figure's names on the command line.
     pub fn words(self) -> &'static [&'static str] {
         match self {
             NvramFigure::Latency => &["nvlogging6"],
@@ -139,7 +140,7 @@ impl NvramFigure {
         self == NvramFigure::Entries
     }
 
-    /// The cases, given what the command line says.
+    /// The cases of the figure with the command line's choices.
     pub fn cases(self, choice: &Choice) -> Vec<Case> {
         let plain =
             Case { inserter: choice.inserter, threads: CLIENTS, delay: LATENCY, ..Case::new(Work::Pair) };

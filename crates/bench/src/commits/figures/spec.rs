@@ -1,12 +1,12 @@
-//! A figure in words, and the lists by which the command line can vary it.
+//! Description of a figure, and the lists with which the command line can vary it.
 //!
-//! Pure.
+//! Pure functions.
 
 use crate::host::device::{Device, MethodName};
 use katydid_wal::{Group, InserterKind, LogKind, SyncKind};
 use std::time::Duration;
 
-/// Flags that can have a list.
+/// Flags that may have a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListFlag {
     Threads,
@@ -32,29 +32,29 @@ impl ListFlag {
     }
 }
 
-/// A figure in words.
+/// Description of a figure.
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
     pub name: &'static str,
-    /// Subject of the figure, and its number.
+    /// Subject of the figure, with paper and number.
     pub about: &'static str,
-    /// Finding of the paper.
+    /// Result of the paper.
     pub saw: &'static str,
-    /// Note on our figure.
+    /// Explanation of our version of the figure.
     pub note: &'static str,
-    /// Flags that may be given.
+    /// Flags whose lists the figure varies.
     pub varies: &'static [ListFlag],
-    /// I/O method of the log, if none is asked for.
+    /// I/O method of the log, unless the command line chooses one.
     pub method: MethodName,
-    /// Device of the log, if none is asked for.
+    /// Device of the log, unless the command line chooses one.
     pub device: Device,
-    /// Seconds of each run, and number of runs of each case: about a minute together, with opening,
-    /// reading and adding up.
+    /// Seconds of each run, and number of runs of each case. Together with opening, reading and
+    /// checking they take about a minute.
     pub seconds: f64,
     pub rounds: usize,
 }
 
-/// Lists from the command line; an empty one leaves the figure's own.
+/// Lists from the command line. An empty list leaves the figure's own.
 #[derive(Debug, Clone, Default)]
 pub struct Lists {
     pub threads: Vec<usize>,
@@ -64,25 +64,25 @@ pub struct Lists {
     pub payloads: Vec<usize>,
     pub io_units: Vec<usize>,
     pub in_flight: Vec<usize>,
-    /// None: the figure's own, which is the log's default if the paper says nothing.
+    /// Inserter; `None` for the figure's own, which is the log's default if the paper names none.
     pub inserter: Option<InserterKind>,
     pub log: LogKind,
 }
 
 pub const MS: Duration = Duration::from_millis(1);
 pub const BLOCKING: usize = 1;
-/// Transactions in flight of the clients of a figure, if they do not block in each.
+/// Transactions in flight of the figure's clients that do not block in each commit.
 pub const IN_FLIGHT: &[usize] = &[100];
 
 /// ELEDA's I/O unit (4.3, 6.5.3): the flusher writes when a unit is full, or after a time that the
-/// paper does not give.
+/// paper does not state.
 pub fn fill(unit: usize) -> Group {
     Group { commits: 0, bytes: unit as u64, microseconds: FILL_US }
 }
 
 const FILL_US: u64 = 1000;
 
-/// The protocols of these names, in this order.
+/// The protocols with these names, in this order.
 pub fn syncs_called(names: &[&str]) -> Vec<SyncKind> {
     let called =
         |name: &&str| SyncKind::ALL.into_iter().find(|kind| kind.to_string().replace('_', "-") == **name);

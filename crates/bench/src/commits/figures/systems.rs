@@ -1,8 +1,8 @@
-//! ELEDA's figures that set whole systems beside each other: a store before, after, and ours.
+//! ELEDA's figures that compare whole systems: a store without ELEDA, with ELEDA, and ours.
 //!
-//! Pure. `vanilla` works as WiredTiger: groups form in the log buffer, and the thread that gets the
-//! sync lock syncs. `ELEDA` keeps a list of filled records for each thread, and a dedicated flusher
-//! writes units of 64 KiB. Its clients commit by callbacks.
+//! Pure functions. `vanilla` works like WiredTiger: groups form in the log buffer, and the thread
+//! that gets the sync lock syncs. `ELEDA` keeps a list of filled records for each thread, and a
+//! dedicated flusher writes units of 64 KiB; its clients commit with callbacks.
 
 use super::spec::{IN_FLIGHT, ListFlag, Lists, Spec, fill};
 use crate::commits::case::{Case, Work};
@@ -10,13 +10,13 @@ use crate::grid::flags::or;
 use crate::host::device::{Device, MethodName};
 use katydid_wal::{InserterKind, SyncKind};
 
-/// YCSB A with 1 KiB.
+/// YCSB A with values of 1 KiB.
 pub const KEY_VALUE: Work = Work::UpdateSearch { value: 1024 };
-/// ELEDA's I/O unit where the paper does not say otherwise.
+/// ELEDA's I/O unit, unless the paper names another.
 pub const UNIT: usize = 64 << 10;
-/// The paper's log buffer (6.1): eight hops of 4 MiB, four of which threads may be ahead.
+/// The paper's log buffer (6.1): eight hops of 4 MiB. Threads may reserve at most four hops ahead.
 pub const RING: usize = 32 << 20;
-/// Streams of the memory engine's log: one, as the paper has one log.
+/// Streams of the memory engine's log. The paper has one log.
 const STREAMS: u16 = 1;
 
 const PLAIN: Spec = Spec {
@@ -74,7 +74,7 @@ pub const NINETEEN: Spec = Spec {
     ..PLAIN
 };
 
-/// The systems of one work at one number of threads.
+/// The systems for one workload and number of threads.
 struct Systems {
     vanilla: Case,
     in_memory: Case,
@@ -126,8 +126,8 @@ pub fn side_by_side(lists: &Lists, plain: &Case, work: Work) -> Vec<Case> {
     every(lists, plain, &[work], |of| vec![of.vanilla, of.in_memory, of.eleda, of.ours, of.blocking])
 }
 
-/// Vanilla on the device and in memory, ELEDA with this unit, and ours, of one work with one number
-/// of threads.
+/// Vanilla on the device and in memory, ELEDA with this unit, and our own system, for one workload
+/// and number of threads.
 pub fn one_work(plain: &Case, work: Work, threads: usize, in_flight: usize, unit: usize) -> [Case; 4] {
     let of = Systems::of(plain, work, threads, in_flight, unit);
     [of.vanilla, of.in_memory, of.eleda, of.ours]
