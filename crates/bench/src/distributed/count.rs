@@ -1,15 +1,16 @@
 //! Counts of the dependencies that would cross logs if the records of one log were distributed over
 //! several logs (Aether, A.5).
 //!
-//! Pure. A record depends on the last record that changed the same page, if the older record is in
-//! another log: with physiological logging the older record must be durable before the newer one.
-//! A dependence is tight if the older record is one of the last five of its log when the newer
-//! record is added. Such a record is probably not durable yet, because a log is flushed at commits.
-//! The paper gives the number five. A commit spans logs if it has to flush more than one log: the
-//! logs of its own records, and the logs on which its records depend tightly.
+//! Pure functions. A record depends on the last record that changed the same page, if the older
+//! record is in another log, because with physiological logging the older record must be durable
+//! before the newer one. A dependence is tight if the older record is one of the last five of its
+//! log when the newer record is added. Such a record is probably not durable yet, because a log is
+//! flushed at commits. The number five is the paper's. A commit spans logs if it has to flush more
+//! than one log: the logs of its own records, and the logs on which its records depend tightly.
 //!
 //! Transactions (or pages) are assigned to logs in the order in which they first appear. The id of
-//! a transaction is not used for this, because it depends on the thread that runs the transaction.
+//! a transaction does not decide its log, because the id depends on the thread that runs the
+//! transaction.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -52,7 +53,7 @@ pub struct Counted {
     pub crossing: u64,
     /// Records with at least one tight dependence.
     pub tight: u64,
-    /// Transactions that committed and had changed something.
+    /// Transactions that committed after a change.
     pub commits: u64,
     /// Commits that span logs.
     pub spanning: u64,
@@ -83,7 +84,7 @@ pub struct Counter {
     assignment: Assignment,
     /// The log of each transaction, or page, that has appeared.
     dealt: HashMap<u64, usize>,
-    /// Records in each log.
+    /// Number of records in each log.
     lengths: Vec<u64>,
     last: HashMap<u64, Place>,
     /// For each open transaction, a bit for each log that must be durable before it commits.

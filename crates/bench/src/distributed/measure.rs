@@ -1,10 +1,10 @@
-//! Runs a workload in the paged engine with its log in memory, and counts in the log what a
-//! distributed one would have to keep in order.
+//! Runs a workload in the paged engine with its log in memory, and counts the dependencies that a
+//! distributed log would have to keep in order.
 //!
-//! 1. Only what the run itself has logged is counted: what was loaded lies below the position at
-//!    which the run began.
-//! 2. No checkpoint trims the log meanwhile. It is read when all clients have ended and everything
-//!    is durable.
+//! 1. Only records of the run are counted. The records of the load lie below the position at which
+//!    the run began.
+//! 2. No checkpoint trims the log during the run. The log is read when all clients have ended and
+//!    all records are durable.
 
 use super::count::{Assignment, Counted, Counter};
 use super::rows::{Bank, Case, DistributedRound, Workload};
@@ -19,10 +19,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes of log before a checkpoint: more than a run writes.
+/// Bytes of log between checkpoints, more than a run writes.
 const CHECKPOINT_BYTES: u64 = 8 << 30;
 
-/// Runs the workload of a case, and counts for each way to deal its records.
+/// Runs the workload of a case, and counts the dependencies for the case's assignment of records.
 pub fn measure(
     case: &Case,
     (company, bank): (&Settings, &Bank),
@@ -48,7 +48,7 @@ pub fn measure(
         Workload::Tpcc => run(&store, &TABLES, &TpccLoad::new(company, seed), &load)?,
         Workload::Tpcb => run(&store, &tables, &TpcbLoad::new(&bank.0), &load)?,
     };
-    // What was loaded is no concern of the run's log any more.
+    // Take a checkpoint, so that the log of the load is no longer needed.
     store.database().checkpoint()?;
     let from = store.database().stat()?.log.streams[0].reserved;
     let begun = Instant::now();
@@ -72,11 +72,12 @@ pub fn measure(
     Ok(DistributedRound { counted, bytes, seconds })
 }
 
-/// Every transaction that was acknowledged and wrote is in the log, so a count without them is of
-/// another log.
+/// Checks that the log holds every acknowledged transaction that wrote. If some are missing, the
+/// counts are wrong.
 fn check(case: &Case, counted: Counted, acknowledged: u64) -> Result<()> {
     let is_read = match case.workload {
-        // OrderStatus and StockLevel only read; Delivery may find nothing. They are 12 of 100.
+        // OrderStatus and StockLevel only read, and Delivery may find nothing: together 12 % of the
+        // transactions.
         Workload::Tpcc => counted.commits >= acknowledged / 2,
         Workload::Tpcb => counted.commits >= acknowledged,
     };
@@ -99,7 +100,7 @@ fn note(entry: &LogEntry, counter: &mut Counter) {
     }
 }
 
-/// The pages that a record changes; none for those of checkpoints.
+/// The pages that a record changes; none for a record of a checkpoint.
 fn pages_of(entry: &LogEntry) -> Vec<u64> {
     if entry.kind.starts_with("checkpoint") {
         return Vec::new();
@@ -126,7 +127,7 @@ mod tests {
         measure(&case, (&company, &bank), Duration::from_millis(50), 1).expect("it runs")
     }
 
-    /// Two branches have all transfers meet on one page.
+    /// With two branches, all transfers change the same page.
     #[test]
     fn transfers_of_few_branches_depend_on_each_other_tightly() {
         let DistributedRound { counted, bytes, .. } = small(Workload::Tpcb, Assignment::Transaction);

@@ -1,5 +1,5 @@
-//! Order that a log distributed over several would have to keep (Aether, A.5, Figure 13): the
-//! physical dependencies in the log of our own TPC-C and TPC-B, counted after the fact.
+//! The order that a distributed log would have to keep (Aether, A.5, Figure 13): the physical
+//! dependencies in the log of our TPC-C and TPC-B, counted after the run.
 //!
 //! | file | what |
 //! |---|---|

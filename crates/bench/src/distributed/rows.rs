@@ -1,6 +1,6 @@
 //! Cases and rounds of the count of dependencies, as a table, as CSV and as a chart.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::count::{Assignment, Counted};
 use crate::grid::axis::{Axis, lines};
@@ -45,19 +45,19 @@ impl FromStr for Workload {
 #[derive(Debug, Clone, Copy)]
 pub struct Bank(pub tpcb::Settings);
 
-/// Subject of a count.
+/// A workload with its assignment of records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     pub workload: Workload,
     pub assignment: Assignment,
-    /// Clients, which block in each commit.
+    /// Number of clients, which block in each commit.
     pub threads: usize,
-    /// Logs among which records are dealt.
+    /// Number of logs to which records are assigned.
     pub logs: usize,
 }
 
 impl Case {
-    /// In a few words, for a progress bar.
+    /// The case in a few words, for the progress bar.
     pub fn words(&self) -> String {
         format!("{}, {} clients, dealt by {}", self.workload, self.threads, self.assignment)
     }
@@ -67,7 +67,7 @@ impl Case {
 #[derive(Debug, Clone)]
 pub struct DistributedRound {
     pub counted: Counted,
-    /// Bytes that the log grew by.
+    /// Bytes by which the log grew.
     pub bytes: u64,
     pub seconds: f64,
 }
@@ -82,10 +82,10 @@ impl Round for DistributedRound {
     }
 }
 
-/// A case and its rounds.
+/// A case with its rounds.
 pub type Row = row::Row<Case, DistributedRound>;
 
-/// The count as a grid.
+/// The counts as a grid.
 #[derive(Debug, Clone, Copy)]
 pub struct Dependences;
 
@@ -105,7 +105,7 @@ fn spanning(row: &Row) -> String {
     share(row, Counted::spanning_share)
 }
 
-/// Dependencies between logs in 100 kB of the log, about what the paper draws.
+/// Dependencies between logs in 100 kB of the log, which is about the amount that the paper draws.
 fn in_100_kb(row: &Row) -> String {
     format!("{:.0}", row.median(|round| round.counted.crossing as f64 / (round.bytes.max(1) as f64 / 100e3)))
 }

@@ -1,25 +1,25 @@
-//! Axes: properties of a case that can vary, as a word and as a number; and lines of charts over
-//! them.
+//! Axes are properties of a case that can vary, each with a word and a number. This file also makes
+//! lines of charts over axes.
 //!
-//! Pure. Lines are told apart by everything that varies but what they are drawn over.
+//! Pure functions. All axes that vary, except the x axis, distinguish lines.
 
 use super::chart::{Line, Scale};
 use super::row::{Round, Row};
 
-/// Something of a case.
+/// A property of a case.
 #[derive(Debug)]
 pub struct Axis<C> {
-    /// Its name below a chart.
+    /// Name of the axis below a chart.
     pub name: &'static str,
-    /// Word that tells a line apart; empty if there is nothing to say.
+    /// Word that distinguishes a line; empty if the axis does not apply.
     pub word: fn(&C) -> String,
-    /// Position of a case on the axis, if it is a number.
+    /// Position of a case on the axis, if the axis has numbers.
     pub number: fn(&C) -> Option<f64>,
     pub scale: Scale,
 }
 
 impl<C> Axis<C> {
-    /// An axis with numbers on it.
+    /// An axis with numbers.
     pub const fn of_numbers(
         name: &'static str,
         scale: Scale,
@@ -29,7 +29,7 @@ impl<C> Axis<C> {
         Axis { name, word, number, scale }
     }
 
-    /// An axis that only tells lines apart.
+    /// An axis that only distinguishes lines.
     pub const fn of_words(name: &'static str, word: fn(&C) -> String) -> Axis<C> {
         Axis { name, word, number: |_| None, scale: Scale::Logarithmic }
     }
@@ -44,21 +44,21 @@ impl<C> Axis<C> {
         words.any(|word| Some(&word) != first.as_ref())
     }
 
-    /// Scale of charts over the axis: logarithms need values above zero.
+    /// Scale of charts over the axis. A logarithmic scale needs values above 0.
     pub fn scale_of(&self, lines: &[Line]) -> Scale {
         let zero = lines.iter().flat_map(|line| &line.points).any(|(x, _)| *x <= 0.0);
         if zero { Scale::Linear } else { self.scale }
     }
 }
 
-/// Name that tells a case's line apart: the words of these axes.
+/// Name of a case's line: its words on the axes `apart`.
 pub fn name_of_line<C>(case: &C, apart: &[&Axis<C>]) -> String {
     let words = apart.iter().map(|axis| (axis.word)(case)).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Percentage of the times of each row that are at most this long, in microseconds; `apart` tells
-/// the lines apart.
+/// For each row, the distribution of its times: the percentage of times that are at most as long as
+/// a time in microseconds. The axes `apart` name the lines.
 pub fn distributions<C, R: Round>(rows: &[Row<C, R>], apart: &[&Axis<C>]) -> Vec<Line> {
     const SHARES: [f64; 15] =
         [0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999];
@@ -70,7 +70,7 @@ pub fn distributions<C, R: Round>(rows: &[Row<C, R>], apart: &[&Axis<C>]) -> Vec
     rows.iter().filter_map(line).collect()
 }
 
-/// Lines of `height` over an axis; `apart` tells them apart.
+/// Lines of `height` over an axis. The axes `apart` name the lines.
 pub fn lines<C, R>(
     rows: &[Row<C, R>],
     over: &Axis<C>,

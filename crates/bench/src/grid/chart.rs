@@ -1,36 +1,38 @@
-//! A chart as SVG.
+//! Draws a chart as SVG.
 //!
-//! Pure. On logarithmic axes straight lines are what scales. A chart is as narrow as a telephone's
-//! screen can show with text that can be read; names of lines stand below it, in as many rows of
-//! text as they need. Each line has hollow markers of a shape of its own, so that lines which lie
-//! on each other can still be told apart.
+//! Pure functions. A chart is narrow enough to be readable on the screen of a telephone. The names
+//! of lines stand below it, in as many rows of text as they need. Each line has hollow markers of a
+//! distinct shape, so that lines which lie on each other can be distinguished.
 
 const WIDTH: f64 = 480.0;
-/// From the top of the plot to its bottom.
+/// Height of the plot.
 const PLOT: f64 = 300.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
-/// From the bottom of the plot to the first name of a line: numbers and the axis's name.
+/// Height from the bottom of the plot to the first name of a line, for numbers and the name of the
+/// axis.
 const AXIS: f64 = 56.0;
-/// From one row of text to the next.
+/// Height of a row of text.
 const ROW: f64 = 16.0;
 /// Column at which names of lines begin.
 const NAMES: f64 = 50.0;
-/// Characters of a row of text: the widest that were seen take 7 and 6 pixels on average.
+/// Maximum characters in a row of text. The widest texts that were seen take 7 pixels a character
+/// in titles and 6 elsewhere.
 const TITLE_CHARS: usize = 60;
 const TEXT_CHARS: usize = 68;
 const NAME_CHARS: usize = 62;
-/// Pixels of a digit below the plot.
+/// Width in pixels of a digit below the plot.
 const DIGIT: f64 = 7.0;
-/// Maximum number of points to the right that are each named below; more are not.
+/// Maximum number of points on the x axis that each get a number. With more points, round numbers
+/// are shown.
 const TICKS_MAX: usize = 20;
-/// Told apart by most people (Okabe and Ito), and one more.
+/// Colours that most people can distinguish (Okabe and Ito), and one more.
 const COLOURS: [&str; 9] =
     ["#000000", "#e69f00", "#56b4e9", "#009e73", "#c8b400", "#0072b2", "#d55e00", "#cc79a7", "#777777"];
-/// Dashes of lines when the colours are used up and come again.
+/// Dashes of lines, used in turn when the colours repeat.
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "10 3 2 3"];
-/// Shapes of markers around a point, as paths that begin at it, in units of a marker's radius. As
-/// many as are prime to the colours' number.
+/// Shapes of markers around a point, as paths that begin at it, in units of a marker's radius.
+/// Their number has no common factor with the number of colours.
 const MARKERS: [&[(f64, f64)]; 7] = [
     &[(1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0)],
     &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0), (0.0, -1.3)],
@@ -40,14 +42,14 @@ const MARKERS: [&[(f64, f64)]; 7] = [
     &[(-1.1, -1.1), (1.1, 1.1), (0.0, 0.0), (1.1, -1.1), (-1.1, 1.1)],
     &[(0.0, -1.4), (0.0, 1.4), (0.0, 0.0), (-1.4, 0.0), (1.4, 0.0)],
 ];
-/// Radii of markers, in turn, so that equal shapes on each other differ too.
+/// Radii of markers, used in turn, so that equal shapes on each other differ in size.
 const RADII: [f64; 3] = [3.2, 4.4, 5.6];
 
 /// Scale by which values become lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     Linear,
-    /// Logarithms, of values above zero.
+    /// A scale of logarithms, for values above 0.
     Logarithmic,
 }
 
@@ -59,7 +61,7 @@ impl Scale {
         }
     }
 
-    /// From the least to the greatest value that is drawn; never an empty span.
+    /// The least and the greatest drawn value. The span is never empty.
     fn span(self, values: impl Iterator<Item = f64>) -> (f64, f64) {
         let (low, high) =
             values.fold((f64::MAX, f64::MIN), |(low, high), at| (f64::min(low, at), f64::max(high, at)));
@@ -71,7 +73,7 @@ impl Scale {
         }
     }
 
-    /// Values with a line across.
+    /// Values at which a grid line is drawn.
     fn ticks(self, (low, high): (f64, f64)) -> Vec<f64> {
         match self {
             Scale::Logarithmic => (-3..12)
@@ -89,7 +91,7 @@ impl Scale {
     }
 }
 
-/// One line and its name.
+/// A line with its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     pub name: String,
@@ -108,7 +110,7 @@ pub struct Picture {
     pub lines: Vec<Line>,
 }
 
-/// Draws it.
+/// Draws a chart.
 pub fn draw(picture: &Picture) -> String {
     let Picture { x_scale, y_scale, lines, .. } = picture;
     let points = || lines.iter().flat_map(|line| &line.points);
@@ -153,7 +155,7 @@ pub fn draw(picture: &Picture) -> String {
         let (x, text) = (x(at), short(at));
         let half = text.len() as f64 * DIGIT / 2.0;
         svg += &format!("<path d=\"M{x:.1} {top}V{bottom}\" stroke=\"#ddd\"/>");
-        // A number that would lie on the one before it, or beyond the edge, is left out.
+        // Leave out a number that would overlap the number before it, or cross the edge.
         if x - half >= free && x + half <= WIDTH {
             svg += &format!(
                 "<text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{text}</text>",
@@ -207,7 +209,8 @@ fn marker((x, y): (f64, f64), number: usize) -> String {
     corners.map(corner).collect()
 }
 
-/// Text in rows of at most `chars_max` characters; at least one row. A longer word is cut.
+/// Splits a text into rows of at most `chars_max` characters, at least one row. A longer word is
+/// cut.
 fn wrapped(text: &str, chars_max: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     for word in text.split_whitespace() {
@@ -227,7 +230,7 @@ fn wrapped(text: &str, chars_max: usize) -> Vec<String> {
     rows
 }
 
-/// Few enough digits for the room at the left.
+/// A number in few enough digits for the space on the left.
 fn short(at: f64) -> String {
     match at {
         _ if at >= 1e6 => format!("{}M", at / 1e6),

@@ -1,7 +1,8 @@
-//! Rows as a table for people and as CSV for programs.
+//! Rows as a table and as CSV.
 //!
-//! Pure. CSV has the same columns for everything of one type; what a row has nothing to say about
-//! is empty. A table leaves out what does not vary, and what was not measured.
+//! Pure functions. CSV has equal columns for all grids of one type; a cell is empty if it does not
+//! apply to the row. A table leaves out columns that do not vary, and columns that were not
+//! measured.
 
 use super::axis::Axis;
 use super::chart::Picture;
@@ -10,43 +11,44 @@ use katydid_command::bytes::grouped;
 use katydid_command::table;
 use katydid_workload::measure::Summary;
 
-/// The row of a grid.
+/// The row type of a grid.
 pub type RowOf<G> = Row<<G as Grid>::Case, <G as Grid>::Round>;
 
-/// Text of a column for a row, given all rows.
+/// Text of a column for a row, which may depend on all rows.
 pub type Text<G> = fn(&Rows<'_, G>, &RowOf<G>) -> String;
 
-/// A column's name and text.
+/// Name and text of a column.
 pub type Column<G> = (&'static str, Text<G>);
 
-/// A chart, and the name of its file without the ending.
+/// A chart, and the name of its file without the extension.
 #[derive(Debug, Clone)]
 pub struct Chart {
     pub name: String,
     pub picture: Picture,
 }
 
-/// Things that are measured together: a sweep, or a figure. See the head of [`super`].
+/// A group of cases that are measured together: a sweep or a figure. The head of [`super`]
+/// describes grids.
 pub trait Grid: Copy + 'static {
     type Case: Clone + 'static;
     type Round: Round + Clone + 'static;
 
     /// All columns of the CSV file.
     const CSV: &'static [Column<Self>];
-    /// Properties that can vary: each is a column of the table only if it does.
+    /// Columns of properties that can vary. A table has such a column only if the property varies.
     const VARYING: &'static [Column<Self>];
     /// Properties that are shown once, above the table, if they do not vary.
     const CONSTANT: &'static [Column<Self>];
-    /// Texts of what is constant that say nothing.
+    /// Texts that are left out above the table, because they mean nothing.
     const SILENT: &'static [&'static str];
 
-    /// The name of the rate in the table.
+    /// Name of the rate in the table.
     fn rate(self) -> &'static str;
 
-    /// Columns of the table that are always there, to the left.
+    /// Columns on the left of every table.
     fn first(self) -> &'static [Column<Self>];
 
-    /// Columns of the table behind the rate: what this one measures.
+    /// Columns to the right of the rate, with the grid's own measurements.
     fn measured(self) -> &'static [Column<Self>];
 
     /// Lines above the table.
@@ -60,7 +62,8 @@ pub trait Grid: Copy + 'static {
     /// All charts.
     fn charts(rows: &Rows<'_, Self>) -> Vec<Chart>;
 
-    /// Returns whether others are compared with this case and nothing varies in it.
+    /// Returns whether this case is a reference: other cases are compared with it, and it has no
+    /// settings.
     fn is_reference(_case: &Self::Case) -> bool {
         false
     }
@@ -69,23 +72,23 @@ pub trait Grid: Copy + 'static {
 /// Setting that all rows share.
 #[derive(Debug, Clone, Default)]
 pub struct Setting {
-    /// The commit that the program was built from, if that is known.
+    /// The commit from which the program was built, if it is known.
     pub commit: Option<&'static str>,
-    /// The machine, in a line or by its name.
+    /// The machine: a line of description, or its name.
     pub machine: String,
-    /// The machine as charts name it.
+    /// The machine's name in charts.
     pub title: String,
-    /// Device of the logs, if it is not the case's.
+    /// Device of the logs, unless the case names one.
     pub device: &'static str,
     /// I/O method of the log.
     pub method: String,
-    /// Length of one run in milliseconds: real, or simulated.
+    /// Length of one run in milliseconds, of real or simulated time.
     pub millis: f64,
-    /// Seed of the first round on virtual threads; none on real ones.
+    /// Seed of the first round on virtual threads; `None` on real threads.
     pub seed: Option<u64>,
-    /// Commits that a thread may have in flight, where no case says.
+    /// Maximum of a thread's commits in flight, unless the case names one.
     pub in_flight: usize,
-    /// Branches of TPC-B, where there is a store.
+    /// Number of TPC-B's branches, if the grid measures a store.
     pub branches: Option<u64>,
 }
 
@@ -97,7 +100,7 @@ pub struct Rows<'a, G: Grid> {
 }
 
 impl<G: Grid> Rows<'_, G> {
-    /// Returns whether a text varies among the cases that are no references.
+    /// Returns whether a text varies among the cases that are not references.
     fn varies(&self, text: Text<G>) -> bool {
         let rows = self.rows.iter().filter(|row| !G::is_reference(&row.case));
         let mut texts = rows.map(|row| text(self, row));
@@ -117,20 +120,20 @@ impl<G: Grid> Rows<'_, G> {
         columns
     }
 
-    /// The table's lines.
+    /// Lines of the table.
     pub fn table(&self) -> Vec<String> {
         let columns = self.columns();
         let names = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
         table::lined_up(&self.lines(names, &columns))
     }
 
-    /// Lines of fields: these names, then each row.
+    /// Lines of cells: the names, then one line for each row.
     fn lines(&self, names: Vec<String>, columns: &[Column<G>]) -> Vec<Vec<String>> {
         let line = |row| columns.iter().map(|(_, text)| text(self, row)).collect();
         std::iter::once(names).chain(self.rows.iter().map(line)).collect()
     }
 
-    /// Constants of all rows, as `name=text`.
+    /// Properties that are equal in all rows, as `name=text`.
     pub fn constants(&self) -> String {
         let Some(row) = self.rows.iter().find(|row| !G::is_reference(&row.case)) else {
             return String::new();
@@ -141,14 +144,14 @@ impl<G: Grid> Rows<'_, G> {
         words.map(|(name, text)| format!("{name}={text}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns whether an axis varies among the cases that are no references.
+    /// Returns whether an axis varies among the cases that are not references.
     pub fn varies_on(&self, axis: &Axis<G::Case>) -> bool {
         let cases = self.rows.iter().map(|row| &row.case).filter(|case| !G::is_reference(case));
         axis.varies(cases)
     }
 }
 
-/// The names of the columns, and all rows.
+/// Names of the columns, then all rows.
 pub fn csv<G: Grid>(all: &[Rows<'_, G>]) -> String {
     let mut lines = vec![G::CSV.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
     for rows in all {
@@ -157,8 +160,8 @@ pub fn csv<G: Grid>(all: &[Rows<'_, G>]) -> String {
     table::csv(&lines)
 }
 
-/// A column `round`, counted from 1, before the columns of [`csv`], and the rows of each round as
-/// if there had been no other.
+/// The columns of [`csv`] with a column `round`, counted from 1, in front. Each round gives one
+/// line for each row, computed from this round alone.
 pub fn rounds_csv<G: Grid>(all: &[Rows<'_, G>]) -> String {
     let names = G::CSV.iter().map(|(name, _)| *name);
     let mut lines = vec![["round"].into_iter().chain(names).map(str::to_owned).collect::<Vec<_>>()];
@@ -178,17 +181,17 @@ pub fn rounds_csv<G: Grid>(all: &[Rows<'_, G>]) -> String {
     table::csv(&lines)
 }
 
-/// A value that may be missing: nothing then.
+/// A value as text; an empty text if the value is missing.
 pub fn optional(value: Option<impl ToString>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 
-/// A number with `PLACES` places.
+/// A number with `PLACES` decimal places.
 pub fn places<const PLACES: usize>(value: f64) -> String {
     format!("{value:.PLACES$}")
 }
 
-/// One of the percentiles, in microseconds with one place; nothing where nothing was timed.
+/// A percentile in microseconds with one decimal place; an empty text if nothing was timed.
 pub fn of_times<C, R: Round>(row: &Row<C, R>, percentile: fn(&Summary) -> f64) -> String {
     optional(row.summary().map(|times| places::<1>(percentile(&times))))
 }

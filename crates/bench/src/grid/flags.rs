@@ -1,7 +1,7 @@
-//! Values and lists that several commands take, and their ranges. The ranges of the log's options
-//! are the log's own.
+//! Values and lists that several commands accept, with their ranges. The log defines the ranges of
+//! its own options.
 //!
-//! Pure.
+//! Pure functions.
 
 use clap::Args;
 use katydid_command::bytes;
@@ -10,28 +10,28 @@ use katydid_command::flags::file_option;
 use katydid_wal::{InserterDesign, InserterKind, InserterSettings};
 use std::result::Result;
 
-/// Settings of the designs that have some.
+/// Settings of inserters. Each applies to some designs.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Tuning {
-    /// Slots in which groups form, with consolidated, hybrid and delegated
+    /// Number of slots in which groups form, with consolidated, hybrid and delegated
     #[arg(long, value_name = "N", default_value = "4", value_parser = slots)]
     pub slots: usize,
     /// Bytes of the range that grasshopper hops over
     #[arg(long, value_name = "BYTES", default_value = "4MiB", value_parser = hop_bytes)]
     pub hop_bytes: u64,
-    /// Most bytes that chunked reserves at a time for one session
+    /// Maximum bytes that chunked reserves at a time for one session
     #[arg(long, value_name = "BYTES", default_value = "16KiB", value_parser = chunk_bytes)]
     pub chunk_bytes: usize,
 }
 
 impl Tuning {
-    /// The inserter of this kind with what was asked for.
+    /// The design of this kind, with these settings.
     pub fn design(&self, kind: InserterKind) -> InserterDesign {
         inserter(kind, self.slots, self.hop_bytes, self.chunk_bytes)
     }
 }
 
-/// The inserter of this kind with those of these settings that it has.
+/// The design of this kind. Settings that the design does not have are ignored.
 pub fn inserter(kind: InserterKind, slots: usize, hop_bytes: u64, chunk_bytes: usize) -> InserterDesign {
     InserterSettings { consolidation_slots: slots, hop_bytes, chunk_bytes, ..InserterSettings::default() }
         .design(kind)
@@ -63,7 +63,8 @@ pub fn chunk_bytes(text: &str) -> Result<usize, String> {
     })
 }
 
-/// Larger than the log's smallest, which has no room for the records of many threads.
+/// Bytes of a ring. The minimum is above the log's own minimum, in which the records of many
+/// threads do not fit.
 pub fn ring(text: &str) -> Result<usize, String> {
     match size(text)? {
         ring if ring.is_power_of_two() && (64 << 10..=1 << 30).contains(&ring) => Ok(ring),
@@ -99,7 +100,7 @@ pub fn rounds(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Threads, and how many commits of each may wait: `2x1000`.
+/// Number of threads, and of each thread's commits that may wait, such as `2x1000`.
 pub fn callbacks(text: &str) -> Result<(usize, usize), String> {
     let wrong = || "expected THREADSxIN_FLIGHT, such as 2x1000".to_owned();
     let (number, in_flight) = text.split_once('x').ok_or_else(wrong)?;
@@ -110,7 +111,7 @@ pub fn callbacks(text: &str) -> Result<(usize, usize), String> {
     }
 }
 
-/// Commits in flight of a client that does not block in each.
+/// Commits in flight of a client that does not block in each commit.
 pub fn in_flight(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(many @ 2..=1_000_000) => Ok(many),
@@ -118,7 +119,7 @@ pub fn in_flight(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Those of the known names that were given; `all` is all of them.
+/// The known names that were given, or all known names for `all`.
 pub fn chosen<'k>(given: &[String], known: &[&'k str], what: &str) -> Result<Vec<&'k str>, Failure> {
     if given == ["all"] {
         return Ok(known.to_vec());
@@ -130,7 +131,7 @@ pub fn chosen<'k>(given: &[String], known: &[&'k str], what: &str) -> Result<Vec
     Ok(known.iter().copied().filter(|name| given.iter().any(|given| given == name)).collect())
 }
 
-/// Bytes of a commit's record without its header.
+/// Bytes of a commit's record without the header.
 pub fn payload(text: &str) -> Result<usize, String> {
     match bytes::parse(text)? {
         bytes @ 0..=0x10_0000 => Ok(bytes as usize),
@@ -138,7 +139,7 @@ pub fn payload(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Bytes of the largest write.
+/// Maximum bytes of a write.
 pub fn io_unit(text: &str) -> Result<usize, String> {
     let bytes =
         usize::try_from(bytes::parse(text)?).map_err(|_| "more bytes than there can be".to_owned())?;
@@ -153,7 +154,7 @@ pub fn skew(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The command line's list, or this one if it gave none.
+/// The list of the command line, or `own` if that is empty.
 pub fn or<'a, T>(given: &'a [T], own: &'a [T]) -> &'a [T] {
     if given.is_empty() { own } else { given }
 }

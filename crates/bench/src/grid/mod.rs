@@ -1,15 +1,15 @@
-//! The measuring grid: cases run in rounds, and their rows as a table, as CSV and as charts. There
-//! is one, for everything that is measured case by case.
+//! The measuring grid runs cases in rounds, and shows their rows as a table, as CSV and as charts.
+//! All measurements that consist of cases use it.
 //!
-//! 1. A **case** is what varies: everything that a run needs. A **round** is one run of each case.
-//!    A **row** is a case and its rounds.
-//! 2. What is measured together is one value of a type that implements [`Grid`]: a sweep of
-//!    inserters, or a figure about commits. The type declares columns and axes as tables of
-//!    functions; how rows become lines of text, CSV and pictures is here, once.
+//! 1. A **case** consists of the settings that a run needs. A **round** is one run of each case. A
+//!    **row** is a case with its rounds.
+//! 2. Cases that are measured together belong to one value of a type that implements [`Grid`]: a
+//!    sweep of inserters, or a figure about commits. The type declares columns and axes as tables
+//!    of functions; this module turns rows into text, CSV and charts.
 //! 3. Rounds are interleaved: every case has run once before any runs again, so that a slow moment
-//!    of the machine hits all alike.
+//!    of the machine affects all cases alike.
 //!
-//! All but `results` and `turns` is pure.
+//! All modules but `results` and `turns` are pure.
 
 pub mod axis;
 pub mod chart;

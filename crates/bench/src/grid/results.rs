@@ -1,5 +1,5 @@
-//! Results of a command so far: printed and written after each sweep or figure, so that a signal in
-//! the next one loses no more than that.
+//! Results of a command. They are printed and written after each sweep or figure, so that a signal
+//! during the next one loses only that one.
 
 use super::chart::draw;
 use super::columns::{Grid, RowOf, Rows, Setting, csv, rounds_csv};
@@ -8,19 +8,19 @@ use katydid_command::output::Output;
 use katydid_command::whole_file;
 use std::path::{Path, PathBuf};
 
-/// Files for rows and charts, besides standard output.
+/// Files for rows and charts, in addition to standard output.
 #[derive(Debug, Clone, Default)]
 pub struct Files {
     /// The file for all rows.
     pub csv: Option<PathBuf>,
     /// The file for the rows of each round.
     pub rounds_csv: Option<PathBuf>,
-    /// The folder for charts; or, if its name ends in `.svg`, the file for the only chart.
+    /// The folder for charts, or the file for the only chart if the name ends in `.svg`.
     pub svg: Option<PathBuf>,
 }
 
 impl Files {
-    /// Returns whether there is room for one chart only.
+    /// Returns whether only one chart can be written, because `svg` names a file.
     pub fn has_one_chart(&self) -> bool {
         self.svg.as_deref().is_some_and(is_svg)
     }
@@ -31,7 +31,7 @@ pub fn is_svg(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "svg")
 }
 
-/// See the head of this file.
+/// Results of a command, as the head of this file describes.
 pub struct Results<G: Grid> {
     files: Files,
     pub out: Output,
@@ -39,7 +39,7 @@ pub struct Results<G: Grid> {
 }
 
 impl<G: Grid> Results<G> {
-    /// Begins with these lines, and an empty one.
+    /// Starts the output with these lines and an empty line.
     pub fn new(files: Files, head: &[String]) -> Result<Results<G>> {
         let mut out = Output::new();
         head.iter().try_for_each(|line| out.line(line))?;
@@ -48,7 +48,7 @@ impl<G: Grid> Results<G> {
         Ok(Results { files, out, done: Vec::new() })
     }
 
-    /// Prints these rows, draws them, and writes them with all that were before.
+    /// Prints these rows, draws their charts, and writes them with all earlier rows.
     pub fn add(&mut self, grid: G, rows: Vec<RowOf<G>>, setting: Setting) -> Result<()> {
         self.print(&Rows { grid, rows: &rows, setting: &setting })?;
         self.done.push((grid, rows, setting));
@@ -61,7 +61,7 @@ impl<G: Grid> Results<G> {
             whole_file::write(file, rounds_csv(&all).as_bytes())?;
         }
         if let (Some(svg), Some(last)) = (&self.files.svg, all.last()) {
-            // A file has room for the first, which is the main one.
+            // A file takes only the first chart, which is the main one.
             let room = if is_svg(svg) { 1 } else { usize::MAX };
             for chart in G::charts(last).into_iter().take(room) {
                 let file = if is_svg(svg) { svg.clone() } else { svg.join(chart.name + ".svg") };
@@ -85,7 +85,7 @@ impl<G: Grid> Results<G> {
         self.done.iter().flat_map(|(_, rows, _)| rows)
     }
 
-    /// Ends with these lines.
+    /// Ends the output with these lines.
     pub fn end(&mut self, legend: &[String]) -> Result<()> {
         legend.iter().try_for_each(|line| self.out.line(line))?;
         self.out.flush()

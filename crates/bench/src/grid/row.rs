@@ -1,6 +1,6 @@
-//! A case and its rounds, and what can be said of several rounds.
+//! A case with its rounds, and statistics of several rounds.
 //!
-//! Pure.
+//! Pure functions.
 
 use hdrhistogram::Histogram;
 use katydid_command::failure::{Failure, Result};
@@ -8,14 +8,15 @@ use katydid_workload::measure::Summary;
 
 /// Result of one run of a case.
 pub trait Round {
-    /// The rate by which rounds are compared: records, transactions or commits a second.
+    /// The rate by which rounds are compared: records, transactions or commits per second.
     fn per_second(&self) -> f64;
 
-    /// Times in nanoseconds, where something was timed. All have the bounds of [`times`].
+    /// Times in nanoseconds, if the round timed anything. All histograms have the bounds of
+    /// [`times`].
     fn times(&self) -> Option<&Histogram<u64>>;
 }
 
-/// A case and its rounds in the order in which they ran; at least one.
+/// A case with its rounds in the order in which they ran; at least one round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row<C, R> {
     pub case: C,
@@ -23,27 +24,27 @@ pub struct Row<C, R> {
 }
 
 impl<C, R: Round> Row<C, R> {
-    /// The median of a quantity over the rounds; of an even number, the lower of the two in the
-    /// middle.
+    /// The median of a quantity over the rounds. For an even number of rounds it is the lower of
+    /// the middle two.
     pub fn median(&self, quantity: impl Fn(&R) -> f64) -> f64 {
         median(self.rounds.iter().map(quantity))
     }
 
-    /// The round whose rate is the median.
+    /// The round with the median rate.
     pub fn median_round(&self) -> Option<&R> {
         let mut rounds: Vec<&R> = self.rounds.iter().collect();
         rounds.sort_by(|a, b| a.per_second().total_cmp(&b.per_second()));
         rounds.get(rounds.len().saturating_sub(1) / 2).copied()
     }
 
-    /// The rates of the slowest and of the fastest round.
+    /// The rates of the slowest and the fastest round.
     pub fn spread(&self) -> (f64, f64) {
         let rates = self.rounds.iter().map(R::per_second);
         (rates.clone().fold(f64::MAX, f64::min), rates.fold(0.0, f64::max))
     }
 
-    /// The median, over the rounds, of a quantity divided by another row's in the same round: what
-    /// disturbs a round disturbs both.
+    /// The median, over the rounds, of a quantity divided by another row's quantity in the same
+    /// round. A disturbance of a round affects both rows.
     pub fn ratio(&self, other: &Row<C, R>, quantity: impl Fn(&R) -> f64) -> f64 {
         let rounds = self.rounds.iter().zip(&other.rounds);
         median(rounds.map(|(one, other)| quantity(one) / quantity(other).max(1e-9)))
@@ -53,7 +54,7 @@ impl<C, R: Round> Row<C, R> {
     pub fn times(&self) -> Option<Histogram<u64>> {
         let mut rounds = self.rounds.iter().filter_map(R::times);
         let mut sum = rounds.next()?.clone();
-        // All have the same bounds, so that none is refused.
+        // All histograms have the same bounds, so no addition fails.
         rounds.for_each(|times| sum += times);
         Some(sum)
     }
@@ -70,7 +71,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }
 
-/// Times in nanoseconds; a time above a minute counts as a minute.
+/// An empty histogram of times in nanoseconds. A time above one minute counts as one minute.
 pub fn times() -> Result<Histogram<u64>> {
     const LONGEST: u64 = 60_000_000_000;
     Histogram::new_with_bounds(1, LONGEST, 2).map_err(Failure::failed)
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_round_by_round() {
-        // Every round halves or doubles both: the medians' ratio would be another.
+        // Each round scales both rows by the same factor, so the ratio of the medians would differ.
         let (one, other) = (row(&[10.0, 20.0, 90.0]), row(&[5.0, 40.0, 30.0]));
         assert_eq!(one.ratio(&other, Rate::per_second), 2.0);
     }

@@ -5,11 +5,11 @@ use super::row::Row;
 use katydid_command::failure::Result;
 use katydid_command::progress::Progress;
 
-/// Check before each run; its error ends everything.
+/// Check before each run. Its error ends the measurement.
 pub type ContinueCheck<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Runs every case as often as there are rounds. Returns the results, in the order of the runs.
-/// `one` is told the round, from 0.
+/// Runs every case once in each round. Returns the results, in the order of the runs. `one`
+/// receives the number of the round, from 0.
 pub fn in_turn<C, R>(
     name: &str,
     rounds: usize,

@@ -1,4 +1,4 @@
-//! Device of a log while it is measured, and its I/O method, as words of the command line.
+//! The device and I/O method of a measured log, as words of the command line.
 
 use clap::ValueEnum;
 use katydid_device::Method;
@@ -6,25 +6,25 @@ use katydid_device::Method;
 /// Device of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Device {
-    /// In files, beside the pages
+    /// In files on the disk of the pages
     File,
-    /// In memory: the limit of what a faster log device could give; nothing is kept
+    /// In memory, which shows the limit of a faster device; the log is lost at the end
     Memory,
 }
 
 /// I/O method of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MethodName {
-    /// Past the page cache, durable write by write
+    /// Bypass the page cache; each write is durable
     Direct,
-    /// Like direct, through a ring of the kernel; direct where it has none
+    /// Like direct, through an io_uring ring; direct if the kernel has no io_uring
     IoUring,
-    /// Through the page cache, durable by fdatasync
+    /// Through the page cache, made durable by fdatasync
     Buffered,
 }
 
 impl Device {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Device::File => "file",
@@ -34,7 +34,7 @@ impl Device {
 }
 
 impl MethodName {
-    /// The raw method.
+    /// The device layer's method.
     pub fn method(self) -> Method {
         match self {
             MethodName::Direct => Method::Direct,

@@ -1,4 +1,5 @@
-//! The folder that a measurement works in: what lies there before, and removing what was made.
+//! The folder in which a measurement works: its state before, and the removal of the measurement's
+//! files.
 
 use katydid_command::failure::{Failure, Result};
 use std::fs;
@@ -8,15 +9,15 @@ use std::path::Path;
 /// State of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderState {
-    /// No such folder.
+    /// The folder does not exist.
     Nothing,
-    /// An empty folder.
+    /// The folder is empty.
     Empty,
-    /// Something; the store will say whether it is one of its databases.
+    /// The folder has contents. The store reports whether they are a database.
     Something,
 }
 
-/// Looks at a folder.
+/// Returns the state of a folder.
 pub fn look(dir: &Path) -> Result<FolderState> {
     match fs::read_dir(dir) {
         Ok(mut entries) => {
@@ -27,7 +28,8 @@ pub fn look(dir: &Path) -> Result<FolderState> {
     }
 }
 
-/// Removes what a bench with its log in memory left in a folder that was not there or empty before.
+/// Removes the files that a measurement left in a folder, if the folder was missing or empty
+/// before.
 pub fn remove(dir: &Path, before: FolderState) -> Result<()> {
     let cannot = |error| Failure::failed(format_args!("cannot remove what is in {}: {error}", dir.display()));
     match before {

@@ -1,5 +1,4 @@
-//! Raw durable writes, as the tables of the command line show them; the measuring is the device
-//! library's.
+//! Raw durable writes, as the command line shows them in tables. The device library measures them.
 
 use hdrhistogram::Histogram;
 use katydid_command::failure::{Failure, Result};
@@ -8,22 +7,23 @@ use katydid_device::probe::{FileState, Load, Samples, Scratch, SyncMethod};
 use std::path::Path;
 use std::time::Duration;
 
-/// The block a log writes at least.
+/// Minimum bytes of a write of a log.
 pub const BLOCK: usize = 4096;
 
 /// Result of one measurement.
 #[derive(Debug, Clone)]
 pub struct Writes {
-    /// Writes made durable one after the other per thread, all threads together, a second.
+    /// Durable writes per second of all threads together. Each thread makes one write after the
+    /// other.
     pub per_second: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_second: f64,
-    /// Nanoseconds each took.
+    /// Nanoseconds of each write.
     pub latency: Histogram<u64>,
 }
 
 impl Writes {
-    /// Result of samples of writes of `block` bytes.
+    /// Result for samples of writes of `block` bytes.
     pub fn of(samples: &Samples, block: usize) -> Result<Writes> {
         let mut latency = Histogram::new_with_bounds(1, 600_000_000_000, 3).map_err(Failure::failed)?;
         samples.nanos().iter().for_each(|nanos| latency.saturating_record(*nanos));
@@ -37,27 +37,27 @@ impl Writes {
     }
 }
 
-/// The limit a durable commit cannot beat on a device: measured raw, shortly before the run it is
-/// compared with.
+/// The rate of a device that no durable commit can exceed, measured raw and shortly before the run
+/// with which it is compared.
 #[derive(Debug, Clone)]
 pub struct Limit {
     /// I/O method of the raw writes.
     pub method: Method,
-    /// One 4 KiB durable write after the other.
+    /// Durable writes of 4 KiB, one after the other.
     pub alone: Writes,
     /// Writes with [`Limit::MANY`] in flight.
     pub many: Writes,
 }
 
 impl Limit {
-    /// Number of raw writes in flight at once in the second measurement.
+    /// Number of raw writes in flight in the second measurement.
     pub const MANY: usize = 16;
 
-    /// Measures the device of the folder `dir` for about two times `time`.
+    /// Measures the device of the folder `dir` for about twice `time`.
     pub fn measure(dir: &Path, method: Method, time: Duration) -> Result<Limit> {
         let scratch = Scratch::new(dir, 32 << 20, FileState::Overwritten)?;
         let taken = scratch.methods();
-        // As files fall back.
+        // Fall back to other methods as files do.
         let method = [method, Method::Direct].into_iter().find(|method| taken.contains(method));
         let method = method.unwrap_or(Method::Buffered);
         let measure = |depth| {

@@ -1,5 +1,5 @@
-//! The machine on which a figure was measured. Everything is read from the system; what cannot be
-//! read is left out.
+//! The machine on which a figure was measured. Everything is read from the system; values that
+//! cannot be read are left out.
 
 use serde_json::{Map, Value};
 use std::fs;
@@ -16,7 +16,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine this runs on, with the file system that holds `dir`.
+    /// The machine that runs this program, with the file system of `dir`.
     pub fn read(dir: &Path) -> Machine {
         let text = |path: &str| fs::read_to_string(path).ok();
         Machine {
@@ -31,7 +31,7 @@ impl Machine {
         }
     }
 
-    /// One line.
+    /// Description of the machine in one line.
     pub fn line(&self) -> String {
         let mut parts = vec![self.cpu.clone(), format!("{} cores", self.cores)];
         parts.extend(self.memory_bytes.map(katydid_command::bytes::shown));
@@ -43,7 +43,7 @@ impl Machine {
         parts.join(", ")
     }
 
-    /// The machine as an object.
+    /// The machine as a JSON object.
     pub fn json(&self) -> Value {
         let mut object = Map::new();
         object.insert("cpu".into(), self.cpu.as_str().into());
@@ -70,16 +70,16 @@ fn memory_bytes(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The type of the file system mounted nearest above `path`.
+/// The type of the file system that is mounted nearest above `path`.
 fn file_system(mountinfo: &str, path: &Path) -> Option<String> {
     let mut best: Option<(usize, String)> = None;
     for line in mountinfo.lines() {
         let Some((mount, kind)) = line.split_once(" - ") else { continue };
         let Some(point) = mount.split(' ').nth(4) else { continue };
         let Some(kind) = kind.split(' ').next() else { continue };
-        // Spaces in paths are written \040.
+        // The kernel writes a space in a path as \040.
         let point = point.replace("\\040", " ");
-        // If mounts lie over each other the last one is on top.
+        // If mounts cover each other, the last one is visible.
         if path.starts_with(&point) && best.as_ref().is_none_or(|(length, _)| point.len() >= *length) {
             best = Some((point.len(), kind.to_owned()));
         }

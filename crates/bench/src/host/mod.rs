@@ -1,4 +1,4 @@
-//! Host of a measurement: the machine, the device of the log, the folder it works in.
+//! The host of a measurement: the machine, the device of the log, and the folder.
 
 pub mod device;
 pub mod folder;

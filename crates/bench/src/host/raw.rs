@@ -1,5 +1,5 @@
-//! The device by itself, or memory in its place: what no commit can beat. Measured in every round,
-//! for each delay once, where the log is.
+//! The raw device, or raw memory, whose rate no commit can exceed. Each round measures it once for
+//! each delay, in the log's place.
 
 use katydid_command::failure::Result;
 use katydid_device::nvram::Persistence;
@@ -8,14 +8,14 @@ use std::io::IoSlice;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Rates of the device by itself.
+/// Rates of the raw device.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Raw {
-    /// The median of one durable write of 4 KiB after the other, to a file of zeros, in
-    /// microseconds; of NVRAM, the time of one record that is copied, written back and fenced after
-    /// the other.
+    /// Median time in microseconds of durable writes of 4 KiB to a file of zeros, one after the
+    /// other. For NVRAM, the time of a record that is copied, written back and fenced before the
+    /// next one.
     pub write_us: f64,
-    /// Megabytes a second of durable writes one after the other, at the better of the [`LARGE`]
+    /// Megabytes per second of durable writes, one after the other, at the better of the [`LARGE`]
     /// sizes.
     pub best_megabytes: f64,
 }
@@ -27,11 +27,11 @@ const NAME: &str = "raw";
 const REGION_BYTES: u64 = 1 << 20;
 
 impl Raw {
-    /// Measures NVRAM for about `time`: records of `bytes` bytes, at most 64 KiB, one behind the
-    /// other.
+    /// Measures NVRAM for about `time`, with records of `bytes` bytes (at most 64 KiB), one behind
+    /// the other.
     pub fn of_nvram(directory: &dyn Directory, want: Persistence, bytes: u64, time: Duration) -> Result<Raw> {
-        /// Number of records whose time is taken together: looking at the clock takes as long as
-        /// one.
+        /// Number of records that are timed together, because reading the clock takes as long as
+        /// one record.
         const BATCH: u64 = 256;
         let region = directory.nvram(NAME, REGION_BYTES, want)?;
         let bytes = bytes.next_multiple_of(8).clamp(8, 64 << 10);
@@ -55,7 +55,7 @@ impl Raw {
         Ok(Raw { write_us, best_megabytes: bytes as f64 / write_us.max(1e-6) })
     }
 
-    /// Measures it for about twice `time`.
+    /// Measures the device for about twice `time`.
     pub fn measure(directory: &dyn Directory, method: Method, time: Duration) -> Result<Raw> {
         if directory.list()?.iter().any(|name| name == NAME) {
             directory.remove(NAME)?;
@@ -66,7 +66,7 @@ impl Raw {
             let mut block = AlignedBuffer::new_zeroed(bytes);
             let (begin, mut times) = (Instant::now(), Vec::new());
             while times.is_empty() || begin.elapsed() < time {
-                // Not twice the same bytes: some devices notice.
+                // Write different bytes each time, because some devices detect repeated bytes.
                 block[..8].copy_from_slice(&(times.len() as u64 + 1).to_le_bytes());
                 let since = Instant::now();
                 let at = times.len() * bytes % FILE_BYTES;

@@ -1,11 +1,11 @@
-//! A folder whose subfolders are elsewhere: the store keeps its log in a subfolder, so this is a
-//! database that logs to another device, such as memory, the fastest there is, or one that takes
-//! longer.
+//! A folder whose subfolders are in another place. The store keeps its log in a subfolder, so such
+//! a folder gives a database that logs to another device, such as memory or a device with an added
+//! delay.
 
 use katydid_device::{Create, Directory, DirectoryLock, File, Method, Result};
 use std::sync::Arc;
 
-/// Files in one place, subfolders in another.
+/// Files in one place, and subfolders in another.
 #[derive(Debug)]
 pub struct Split {
     files: Arc<dyn Directory>,
@@ -13,7 +13,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// A folder of the files of `files` and the subfolders of `subfolders`.
+    /// A folder with the files of `files` and the subfolders of `subfolders`.
     pub fn new(files: Arc<dyn Directory>, subfolders: Arc<dyn Directory>) -> Self {
         Split { files, subfolders }
     }

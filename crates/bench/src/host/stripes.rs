@@ -1,6 +1,6 @@
 //! Folders over which the files of a log are spread in ELEDA's units (section 6.1).
 //!
-//! The folders are new or empty before, and left so.
+//! The folders must be new or empty, and are restored afterwards.
 
 use super::folder::{self, FolderState};
 use katydid_command::failure::{Failure, Result};
@@ -8,7 +8,7 @@ use katydid_device::{Directory, FileDirectory, StripedDirectory};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// See the head of this file.
+/// Folders of stripes, as the head of this file describes.
 #[derive(Debug)]
 pub struct Stripes {
     folders: Vec<(PathBuf, FolderState)>,
@@ -16,8 +16,8 @@ pub struct Stripes {
 }
 
 impl Stripes {
-    /// Takes folders that are new or empty; none if there are none. They may lie inside of `dir`,
-    /// the folder that everything else is in.
+    /// Takes possession of new or empty folders; `None` if `paths` is empty. The folders may lie
+    /// inside `dir`, the folder of all other files.
     pub fn take(paths: &[PathBuf], dir: &Path) -> Result<Option<Stripes>> {
         if paths.is_empty() {
             return Ok(None);
@@ -46,12 +46,12 @@ impl Stripes {
         Ok(Some(Stripes { folders, directory }))
     }
 
-    /// All of them as one.
+    /// All folders as one directory.
     pub fn directory(&self) -> &Arc<dyn Directory> {
         &self.directory
     }
 
-    /// Removes what is called `name` in all of them. Nothing of it may be open.
+    /// Removes everything called `name` in all folders. None of it may be open.
     pub fn forget(&self, name: &str) -> Result<()> {
         for (path, _) in &self.folders {
             let path = path.join(name);
@@ -62,7 +62,7 @@ impl Stripes {
         Ok(())
     }
 
-    /// Removes what is in the folders.
+    /// Removes the contents of the folders.
     pub fn remove(&self) -> Result<()> {
         self.folders.iter().try_for_each(|(path, before)| folder::remove(path, *before))
     }

@@ -1,23 +1,23 @@
-//! Resources that the process has used so far, as the kernel counts them: all threads, those that
-//! have ended too. And resources of the whole machine: where other processes run meanwhile, a
-//! process gets less than it could use, and that must not be taken for waiting.
+//! Resources that the process has used, as the kernel counts them, for all threads including those
+//! that have ended; and resources of the whole machine. If other processes run at the same time, a
+//! process gets less processor time than it could use, which must not be mistaken for waiting.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use std::time::Duration;
 
-/// Resources that the process used during a run.
+/// Resources that a run used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     pub user: Duration,
     pub system: Duration,
-    /// Context switches of threads that had to wait for something.
+    /// Context switches of threads that had to wait.
     pub voluntary: u64,
-    /// Context switches of threads that others were preferred to.
+    /// Context switches of threads that were preempted.
     pub involuntary: u64,
-    /// Processor time of the whole machine that was not idle, where the kernel says.
+    /// Busy processor time of the whole machine, if the kernel reports it.
     pub machine: Option<Duration>,
-    /// Processors that the process may use; 0 if that is not known.
+    /// Number of processors that the process may use; 0 if unknown.
     pub processors: usize,
 }
 
@@ -26,7 +26,7 @@ impl Usage {
         self.user + self.system
     }
 
-    /// Processor time of all other processes, to some hundredths of a second.
+    /// Processor time of all other processes, accurate to some hundredths of a second.
     pub fn others(&self) -> Duration {
         self.machine.map_or(Duration::ZERO, |machine| machine.saturating_sub(self.cpu()))
     }
@@ -36,7 +36,7 @@ impl Usage {
     }
 }
 
-/// Used so far; nothing where the kernel does not say.
+/// Resources used so far; default values if the kernel does not report them.
 pub fn so_far() -> Usage {
     let machine = std::fs::read_to_string("/proc/stat").ok().and_then(|stat| machine(&stat));
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Usage::default() };
@@ -50,9 +50,9 @@ pub fn so_far() -> Usage {
     }
 }
 
-/// Processor time that was not idle, of all processors, from the first line of `/proc/stat`:
-/// hundredths of seconds spent for user, nice, system, idle, waiting for a device, interrupts, soft
-/// interrupts, and, not counted, by other machines.
+/// Busy processor time of all processors, from the first line of `/proc/stat`. The line has
+/// hundredths of seconds of user, nice, system, idle, waiting for a device, interrupts and soft
+/// interrupts, and of other machines, which are not counted.
 fn machine(stat: &str) -> Option<Duration> {
     let mut words = stat.lines().next()?.split_whitespace();
     words.next().filter(|word| *word == "cpu")?;
@@ -100,7 +100,7 @@ mod tests {
         sender.send(()).unwrap();
         assert!(waiting.join().unwrap());
         let used = since(&before);
-        // Joining is a wait, or the thread had ended before, and then it was switched to.
+        // Joining is a voluntary switch. If the thread had ended before, its start was a switch.
         assert!(used.switches() > 0, "{used:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! One case of a sweep, and what came of it.
+//! One case of a sweep, and its result.
 
 use super::sweep::{SMALL_FOR_EACH_OUTLIER, Sweep};
 use crate::grid::flags;
@@ -10,14 +10,14 @@ use katydid_wal::testing::sizes;
 use katydid_wal::{FileOptions, InserterKind, Options};
 use std::fmt;
 
-/// Subject of a measurement.
+/// What a case measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// An inserter.
     Design(InserterKind),
-    /// The copies and sums alone, a ring for each thread.
+    /// Header, checksum and copies alone, with a ring for each thread.
     PrivateRings,
-    /// The copies and sums, and one word that is added to.
+    /// Header, checksum and copies, and an addition to one shared word.
     BareWord,
 }
 
@@ -31,13 +31,13 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Everything that a run needs.
+/// Settings of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub sweep: Sweep,
     pub subject: Subject,
     pub threads: usize,
-    /// Bytes of a record, header included.
+    /// Bytes of a record, including the header.
     pub record: usize,
     pub outlier: Option<usize>,
     pub slots: usize,
@@ -45,12 +45,12 @@ pub struct Case {
     pub chunk_bytes: usize,
     pub ring_bytes: usize,
     pub work_ns: f64,
-    /// Device of the log, if there is one.
+    /// Device of the log, if the sweep has a log.
     pub device: Option<Device>,
 }
 
 impl Case {
-    /// The log's options, for a design.
+    /// Options of the log, for a design.
     pub fn options(&self, inserter: InserterKind) -> Options {
         Options {
             medium: FileOptions {
@@ -64,13 +64,13 @@ impl Case {
         }
     }
 
-    /// The sizes of records, for real threads.
+    /// Sizes of records, for real threads.
     pub fn sizes(&self) -> sizes::Sizes {
         let (small, times) = (self.record, SMALL_FOR_EACH_OUTLIER);
         self.outlier.map_or(sizes::Sizes::Fixed(small), |large| sizes::Sizes::Bimodal { small, times, large })
     }
 
-    /// The sizes of records, for virtual threads.
+    /// Sizes of records, for virtual threads.
     pub fn virtual_sizes(&self) -> katydid_manycore::Sizes {
         let (small, times) = (self.record, SMALL_FOR_EACH_OUTLIER);
         self.outlier.map_or(katydid_manycore::Sizes::Fixed(small), |large| katydid_manycore::Sizes::Bimodal {
@@ -80,7 +80,7 @@ impl Case {
         })
     }
 
-    /// The case in a few words, for a person who waits.
+    /// The case in a few words, for the progress line.
     pub fn words(&self) -> String {
         let device = self.device.map_or(String::new(), |device| format!(", {}", device.name()));
         format!("{}, {} threads, {} bytes{device}", self.subject, self.threads, self.record)
@@ -90,26 +90,27 @@ impl Case {
 /// Result of one run of a case.
 #[derive(Debug, Clone)]
 pub struct Inserted {
-    /// Records, or transactions in the sweep of transactions.
+    /// Number of records; in sweep `txn`, of transactions.
     pub records: u64,
     pub records_per_second: f64,
     pub megabytes_per_second: f64,
-    /// The fewest and the most of one thread.
+    /// The fewest and the most records of one thread.
     pub of_one_thread: (u64, u64),
-    /// Bytes that the filled frontier crawled and hopped.
+    /// Bytes over which the filled frontier crawled, and bytes over which it hopped.
     pub travelled: (u64, u64),
-    /// Nanoseconds: of commits until they were told, or of the frontier's standing still.
+    /// Nanoseconds from commit to acknowledgement, or of the frontier's standstills.
     pub times: Option<Histogram<u64>>,
-    /// The mean time between two looks at the frontier, in microseconds.
+    /// Mean microseconds between two looks at the frontier.
     pub look_us: Option<f64>,
-    /// Appends that found no prepared segment and were tried again, where there are segments.
+    /// Number of times that an append found no prepared segment and was tried again, if the log has
+    /// segments.
     pub refused: Option<u64>,
-    /// Events of the simulation.
+    /// Number of events of the simulation.
     pub events: Option<u64>,
 }
 
 impl Inserted {
-    /// Result of a tally of real threads.
+    /// Result for a tally of real threads.
     pub fn of_tally(tally: &Tally) -> Inserted {
         Inserted {
             records: tally.records,
@@ -124,7 +125,7 @@ impl Inserted {
         }
     }
 
-    /// The share of bytes that was crawled, of those that the filled frontier went.
+    /// Share of bytes that the filled frontier passed by crawling.
     pub fn crawled(&self) -> Option<f64> {
         let (crawled, hopped) = self.travelled;
         (crawled + hopped > 0).then(|| crawled as f64 / (crawled + hopped) as f64)
@@ -141,5 +142,5 @@ impl Round for Inserted {
     }
 }
 
-/// A case and its rounds.
+/// A case with its rounds.
 pub type Row = row::Row<Case, Inserted>;

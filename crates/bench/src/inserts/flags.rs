@@ -1,4 +1,4 @@
-//! Flags of the commands that run sweeps, and the cases that come of it.
+//! Flags of the commands that run sweeps, and the cases that follow from them.
 
 use super::case::{Case, Subject};
 use super::sweep::{Spec, Sweep, Threads};
@@ -11,41 +11,41 @@ use katydid_manycore::ring_bytes;
 use katydid_wal::{FileOptions, HEADER_BYTES, InserterKind, InserterSettings};
 use std::path::PathBuf;
 
-/// Most bytes of a record that is not split.
+/// Maximum bytes of a record that is not split.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
-/// Flags of both commands. A list that is given replaces the sweep's own.
+/// Flags of both commands. A given list replaces the sweep's own list.
 #[derive(Debug, Args)]
 pub struct Sweeps {
     /// Sweeps, or `all`: threads, size, size-cached, outlier, slots, work, crawl, bitmap, stall,
     /// limits, txn (the last three on real threads only)
     #[arg(long, value_name = "NAMES", default_value = "threads", value_delimiter = ',')]
     pub sweep: Vec<String>,
-    /// Designs, or `all` that the sweep is about
+    /// Designs, or `all` for the sweep's own designs
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     pub inserter: Vec<String>,
     /// Numbers of threads
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::threads)]
     pub threads: Vec<usize>,
-    /// Bytes of a record, its 48-byte header included
+    /// Bytes of a record, including its 48-byte header
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::record)]
     pub record: Vec<usize>,
     /// Bytes of one large record after every 60
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::record)]
     pub outlier: Vec<usize>,
-    /// Slots in which groups form, in the designs that have them [default: 4]
+    /// Number of slots in which groups form, in designs that have slots [default: 4]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::slots)]
     pub slots: Vec<usize>,
     /// Bytes of the range that grasshopper hops over [default: 4MiB]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::hop_bytes)]
     pub hop_bytes: Vec<u64>,
-    /// Most bytes that chunked reserves at a time for one session [default: 16KiB]
+    /// Maximum bytes that chunked reserves at a time for one session [default: 16KiB]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::chunk_bytes)]
     pub chunk_bytes: Vec<usize>,
-    /// Bytes of the ring, a power of two; by default the log's default for the machine's
-    /// cores, or four records of each thread if that is more
+    /// Bytes of the ring, a power of two [default: the log's default for the machine's cores, or
+    /// four records of each thread if that is more]
     ///
-    /// Reservations run ahead of what is filled by at most a quarter of it.
+    /// The reserved frontier may be ahead of the filled frontier by at most a quarter of the ring
     #[arg(long, value_name = "BYTES", value_parser = flags::ring)]
     pub ring: Option<usize>,
     /// Nanoseconds of other work between two inserts of a thread [default: 0]
@@ -54,15 +54,16 @@ pub struct Sweeps {
     /// Write all rows to this file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write the rows of each round by itself to this file
+    /// Write the rows of each round separately to this file
     #[arg(long, value_name = "FILE")]
     rounds_csv: Option<PathBuf>,
-    /// Draw a chart of each sweep: into this file if its name ends in .svg, else into this folder
+    /// Draw a chart of each sweep, into this file if its name ends in .svg, otherwise into this
+    /// folder
     #[arg(long, value_name = "FILE|DIR")]
     pub svg: Option<PathBuf>,
 }
 
-/// On which threads a command runs its cases.
+/// The kind of threads on which a command runs its cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum World {
     Real,
@@ -76,7 +77,7 @@ impl World {
 }
 
 impl Sweeps {
-    /// The sweeps that were asked for, each once, in their own order.
+    /// The requested sweeps, each once, in the order of `Sweep::ALL`.
     pub fn sweeps(&self, world: World) -> Result<Vec<Sweep>> {
         let known = || Sweep::ALL.into_iter().filter(|sweep| world.runs(*sweep));
         let all = self.sweep == ["all"];
@@ -103,7 +104,7 @@ impl Sweeps {
         Ok(asked)
     }
 
-    /// The designs that were asked for.
+    /// The requested designs.
     pub fn designs(&self) -> Result<Vec<InserterKind>> {
         if self.inserter == ["all"] {
             return Ok(InserterKind::ALL.to_vec());
@@ -146,7 +147,7 @@ impl Sweeps {
         Ok(cases)
     }
 
-    /// Refuses flags that a sweep cannot follow.
+    /// Refuses flags that do not fit a sweep.
     fn check(&self, sweep: Sweep) -> Result<()> {
         let refuse = |wrong: bool, flag, why| match wrong {
             true => {
@@ -161,7 +162,8 @@ impl Sweeps {
         refuse(limits && large, "--record", "above 64 KiB a record travels in pieces")
     }
 
-    /// One case for each way to set the designs and their threads; only what is set here counts.
+    /// One case for each combination of the design's settings and the number of threads. The caller
+    /// sets all other fields.
     fn tuned(&self, spec: &Spec, subject: Subject) -> Vec<Case> {
         let plain = Case {
             sweep: Sweep::Threads,
@@ -201,7 +203,8 @@ impl Sweeps {
         let asked = self.designs()?;
         let designs: Vec<_> = match &self.inserter[..] {
             [all] if all == "all" => spec.designs.to_vec(),
-            // A whole log takes any; only the papers' sweep leaves some out.
+            // A whole log accepts every design. By default sweep `txn` runs only the designs of the
+            // papers.
             _ if sweep == Sweep::Txn => asked,
             _ => spec.designs.iter().copied().filter(|kind| asked.contains(kind)).collect(),
         };
@@ -233,7 +236,7 @@ impl Sweeps {
         sizes
     }
 
-    /// Files for rows and charts.
+    /// Names of the files for rows and charts.
     pub fn files(&self) -> Files {
         Files { csv: self.csv.clone(), rounds_csv: self.rounds_csv.clone(), svg: self.svg.clone() }
     }

@@ -1,6 +1,6 @@
 //! Lines of the chart of a sweep's rows.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::case::{Case, Row};
 use super::sweep::{ChartAxis, ChartMetric, Sweep};
@@ -8,13 +8,14 @@ use crate::grid::axis::{Axis, distributions, lines};
 use crate::grid::chart::{Picture, Scale};
 use crate::grid::columns::Rows;
 
-/// Tells lines apart whether it varies or not.
+/// An axis that always distinguishes lines.
 const SUBJECT: Axis<Case> = Axis::of_words("inserter", |case| case.subject.to_string());
 
 const DEVICE: Axis<Case> =
     Axis::of_words("device", |case| case.device.map_or(String::new(), |device| device.name().to_owned()));
 
-/// Axes that a chart can be drawn over, in this order if the sweep's own choice does not vary.
+/// Axes that may be the x axis. The first axis that varies is used if the sweep's own x axis does
+/// not vary.
 const AXES: [(ChartAxis, Axis<Case>); 7] = [
     (
         ChartAxis::Threads,
@@ -107,8 +108,8 @@ pub fn picture(of: &Rows<'_, Sweep>) -> Picture {
     }
 }
 
-/// Latencies of commits in the sweep of transactions: of its smallest records, a line for each
-/// number of threads (ELEDA, Figure 16c).
+/// Latencies of commits with the smallest records of sweep `txn`, with one line for each number of
+/// threads (ELEDA, Figure 16c).
 pub fn latency(of: &Rows<'_, Sweep>) -> Option<Picture> {
     let least = of.rows.iter().map(|row| row.case.record).min().filter(|_| of.grid == Sweep::Txn)?;
     let rows: Vec<Row> = of.rows.iter().filter(|row| row.case.record == least).cloned().collect();

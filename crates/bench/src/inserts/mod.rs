@@ -1,8 +1,8 @@
-//! Inserts: what is measured of the log's inserters alone, and of a log under transactions of a few
-//! records.
+//! Measurements of the log's inserters alone, and of a log under transactions of a few records.
 //!
-//! Two commands share the sweeps, the cases and their rows. `bench log-insert` runs them on real
-//! threads, `manycore run` on virtual ones: the same case is the same run on either kind.
+//! Two commands share the sweeps, the cases and their rows. `lab log-insert` runs them on real
+//! threads, `lab manycore run` on virtual threads. A case means the same run on both kinds of
+//! threads.
 
 pub mod case;
 pub mod flags;

@@ -1,4 +1,4 @@
-//! Cases on real threads, round by round.
+//! Runs cases on real threads, in rounds.
 
 use super::case::{Case, Inserted, Row, Subject};
 use super::stall;
@@ -15,16 +15,16 @@ pub struct Rounds<'a> {
     pub rounds: usize,
     /// Time of each run.
     pub time: Duration,
-    /// Turns of other work in a nanosecond.
+    /// Iterations of other work in a nanosecond.
     pub turns: f64,
-    /// Folder of logs, for the sweep that has them.
+    /// Folder of logs, for the sweep that has logs.
     pub stage: Option<LogFolder>,
-    /// Asked between runs; an error ends everything.
+    /// Check between runs. Its error ends the measurement.
     pub go_on: ContinueCheck<'a>,
 }
 
 impl Rounds<'_> {
-    /// Runs every case as often as there are rounds.
+    /// Runs every case once in each round.
     pub fn run(&self, sweep: Sweep, cases: Vec<Case>) -> Result<Vec<Row>> {
         let one = |case: &Case, _round| self.one(case);
         in_turn(sweep.name(), self.rounds, cases, self.go_on, Case::words, one)

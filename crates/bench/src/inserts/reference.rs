@@ -1,13 +1,13 @@
-//! Sweep `limits`: every design against the copies and sums without an inserter, and against two
-//! designs.
+//! Sweep `limits` compares every design with the copies and checksums without an inserter, and with
+//! two designs.
 //!
-//! Pure. Ratios are taken round by round, since what disturbs a round disturbs all that is in it,
-//! and then the median of them.
+//! Pure functions. A ratio is the median of the ratios of all rounds, because a disturbance of a
+//! round affects all runs in it.
 
 use super::case::{Row, Subject};
 use katydid_wal::InserterKind;
 
-/// Subjects that rows are compared with.
+/// Subjects with which rows are compared.
 pub const REFERENCES: [Subject; 4] = [
     Subject::PrivateRings,
     Subject::BareWord,
@@ -15,8 +15,8 @@ pub const REFERENCES: [Subject; 4] = [
     Subject::Design(InserterKind::Mutex),
 ];
 
-/// The rate of `row` as a multiple of that of `reference` in the same sweep; `None` if that was not
-/// run.
+/// The rate of `row` as a multiple of the rate of `reference` with the same settings; `None` if the
+/// reference was not run.
 pub fn ratio_to(rows: &[Row], row: &Row, reference: Subject) -> Option<f64> {
     let same = |other: &&Row| {
         other.case.subject == reference

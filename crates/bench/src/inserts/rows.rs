@@ -1,6 +1,6 @@
-//! Rows of sweeps as a table for people and as CSV for programs.
+//! Rows of sweeps as a table and as CSV.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::case::{Case, Inserted, Row, Subject};
 use super::lines::{latency, picture};
@@ -30,7 +30,7 @@ fn look_us(row: &Row) -> String {
     of_median(row, |round| optional(round.look_us.map(|us| format!("{us:.2}"))))
 }
 
-/// All columns of the CSV file: the same for every sweep and on both kinds of threads.
+/// All columns of the CSV file. They are equal for every sweep and both kinds of threads.
 const CSV: &[Column<Sweep>] = &[
     ("sweep", |of, _| of.grid.name().to_owned()),
     ("commit", |of, _| optional(of.setting.commit)),
@@ -72,7 +72,7 @@ const CSV: &[Column<Sweep>] = &[
     ("events", |_, row| of_median(row, |round| optional(round.events))),
 ];
 
-/// Columns that tell cases apart in every sweep.
+/// Columns that distinguish cases in every sweep.
 const FIRST: &[Column<Sweep>] = &[
     ("inserter", |_, row| row.case.subject.to_string()),
     ("threads", |_, row| row.case.threads.to_string()),
@@ -89,7 +89,7 @@ const VARYING: &[Column<Sweep>] = &[
     ("device", |_, row| optional(row.case.device.map(|device| device.name()))),
 ];
 
-/// Settings, under the names of the flags.
+/// Settings, under the names of their flags.
 const CONSTANT: &[Column<Sweep>] = &[
     ("slots", |_, row| row.case.slots.to_string()),
     ("hop_bytes", |_, row| row.case.hop_bytes.to_string()),
@@ -171,7 +171,7 @@ impl Grid for Sweep {
     }
 }
 
-/// Meanings of a table's words.
+/// Meanings of the words in a table.
 pub fn legend(setting: &Setting, rows: &[&Row]) -> Vec<String> {
     let rounds = match setting.seed {
         Some(_) => "another seed each",

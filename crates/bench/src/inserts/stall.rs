@@ -1,19 +1,22 @@
-//! Time that the filled frontier stands still while bytes behind it are reserved and not filled.
+//! Time for which the filled frontier stands still while bytes beyond it are reserved and not
+//! filled.
 //!
-//! Real threads. The appenders look, each after every eighth of its inserts, when it owns no hole;
-//! one of them at a time, the others go on. A thread of its own would be the cleaner observer with
-//! a core to spare. With as many appenders as cores it is not: it runs when it preempts an
-//! appender, so it makes the holes that it finds, and it sees nothing while it waits for its turn,
-//! so that it cannot tell its own delay from the frontier's.
+//! The sweep uses real threads. Each appender looks at the frontier after every eighth of its
+//! inserts, when it owns no hole. Only one appender looks at a time; the others continue. With a
+//! spare core, a separate observing thread would disturb the appenders less. With as many appenders
+//! as cores a separate thread runs only when it preempts an appender, so it would cause the holes
+//! that it finds. It would also see nothing while it waits for a processor, so it could not
+//! distinguish its own delay from the frontier's.
 //!
-//! 1. A look asks the inserter how far the log is filled, as the leader of a write would, and
-//!    compares with what was reserved before it asked.
-//! 2. A standstill begins with the first look that finds the frontier at a place with reserved
-//!    bytes behind it, and ends with the first look that finds it elsewhere, or nothing reserved
-//!    behind it. So it is as much as one distance between looks too long or too short, and what is
-//!    shorter than that is mostly not seen: the distance is reported.
-//! 3. While all appenders are refused room no thread looks: that time counts, as the frontier stood
-//!    still in it.
+//! 1. A look asks the inserter how far the log is filled, as the leader of a write does, and
+//!    compares the answer with the reserved frontier before the question.
+//! 2. A standstill begins with the first look that finds the frontier at a position with reserved
+//!    bytes beyond it. It ends with the first look that finds the frontier elsewhere, or nothing
+//!    reserved beyond it. A measured standstill is therefore too long or too short by at most one
+//!    interval between looks, and shorter standstills are mostly not seen. The mean interval is
+//!    reported.
+//! 3. While all appenders are refused room, no thread looks. That time counts, because the frontier
+//!    stands still during it.
 
 use super::case::{Case, Inserted};
 use crate::grid::row;
@@ -28,12 +31,13 @@ use std::time::{Duration, Instant};
 /// Inserts between two looks of a thread.
 const EVERY: u64 = 8;
 
-/// Findings of the looks so far.
+/// Results of the looks so far.
 #[derive(Debug)]
 struct Standstills {
     times: Histogram<u64>,
     looks: u64,
-    /// Position at which the frontier stands, with something reserved behind it, and since when.
+    /// Position at which the frontier stands with reserved bytes beyond it, and the time since
+    /// then.
     standing: Option<(u64, Instant)>,
 }
 
@@ -85,13 +89,14 @@ mod tests {
         let mut found = Standstills { times: row::times().unwrap(), looks: 0, standing: None };
         let mut look = |reserved, filled, us| found.look(reserved, filled, begin + Duration::from_micros(us));
         look(100, 100, 0);
-        // A hole at 100, seen three times, filled at 50 us; another one there at once, seen once.
+        // A hole at 100, seen three times and filled at 50 us; then at once another hole at 200,
+        // seen once.
         look(200, 100, 10);
         look(300, 100, 20);
         look(300, 100, 40);
         look(300, 250, 50);
         look(400, 400, 53);
-        // Nothing is reserved behind the frontier: it may stand.
+        // Nothing is reserved beyond the frontier, so it does not stand still.
         look(400, 400, 90);
         assert_eq!((found.times.len(), found.looks), (2, 7));
         let close = |found: u64, to: u64| found.abs_diff(to) <= to / 50;

@@ -1,11 +1,11 @@
-//! Sweeps: what is varied when the inserters are measured, in figures and words.
+//! Sweeps: the settings that are varied when the inserters are measured, and their descriptions.
 //!
-//! Pure. A sweep is a list of values for each thing that can vary; its cases are all combinations.
-//! What the command line gives replaces the sweep's own list.
+//! Pure functions. A sweep has a list of values for each setting that can vary; its cases are all
+//! combinations. A list of the command line replaces the sweep's own list.
 
 use katydid_wal::InserterKind;
 
-/// Sweeps.
+/// The sweeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sweep {
     Threads,
@@ -21,7 +21,7 @@ pub enum Sweep {
     Txn,
 }
 
-/// Axis of a chart, if it varies.
+/// Property that may be the x axis of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChartAxis {
     Threads,
@@ -33,49 +33,49 @@ pub enum ChartAxis {
     WorkMicros,
 }
 
-/// Quantity that a chart shows upwards.
+/// Quantity on the y axis of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChartMetric {
-    /// Megabytes a second.
+    /// Megabytes per second.
     Bandwidth,
-    /// Records a second.
+    /// Records per second.
     Rate,
-    /// The share of bytes that was crawled, in percent.
+    /// Percentage of bytes over which the filled frontier crawled.
     Crawled,
-    /// The 99th percentile of how long the frontier stood still.
+    /// The 99th percentile of the frontier's standstills.
     Standing,
 }
 
-/// Threads on which a sweep makes sense.
+/// Kinds of threads on which a sweep can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     Anywhere,
     RealOnly,
 }
 
-/// A sweep, in figures and words.
+/// Settings and description of a sweep.
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
     pub name: &'static str,
     /// Purpose of the sweep.
     pub about: &'static str,
-    /// Note on the figures; may be empty.
+    /// Explanation of the results; may be empty.
     pub note: &'static str,
-    /// Note on figures from virtual threads, whose model may lack something; may be empty.
+    /// Limitation of results from virtual threads, whose model may lack something; may be empty.
     pub note_simulated: &'static str,
     pub runs: Threads,
     pub over: ChartAxis,
     pub metric: ChartMetric,
     pub designs: &'static [InserterKind],
     pub threads: &'static [usize],
-    /// Bytes, headers included.
+    /// Bytes of a record, including its header.
     pub records: &'static [usize],
     /// Bytes of one large record after every [`SMALL_FOR_EACH_OUTLIER`].
     pub outliers: &'static [usize],
     pub slots: &'static [usize],
     pub hop_bytes: &'static [u64],
     pub work_ns: &'static [f64],
-    /// The ring, if it is not to grow with threads and records.
+    /// Bytes of the ring, if the ring does not grow with threads and records.
     pub ring: Option<usize>,
 }
 
@@ -118,12 +118,12 @@ const PLAIN: Spec = Spec {
 
 const POWERS: &[usize] = &[1, 2, 4, 8, 16, 32, 64];
 const SIZES: &[usize] = &[48, 120, 264, 480, 1024, 1920, 4096, 12288];
-/// The designs in which groups form.
+/// The designs that form groups.
 const GROUPING: &[InserterKind] =
     &[InserterKind::Consolidated, InserterKind::Hybrid, InserterKind::Delegated];
 
 impl Sweep {
-    /// Every sweep, in the order in which they are run.
+    /// All sweeps, in the order in which they run.
     pub const ALL: [Sweep; 11] = [
         Sweep::Threads,
         Sweep::Size,
@@ -138,7 +138,7 @@ impl Sweep {
         Sweep::Txn,
     ];
 
-    /// The sweep in figures and words.
+    /// Settings and description of the sweep.
     pub fn spec(self) -> Spec {
         match self {
             Sweep::Threads => Spec {
@@ -247,7 +247,7 @@ impl Sweep {
         }
     }
 
-    /// Its name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         self.spec().name
     }

@@ -1,13 +1,12 @@
-//! Sweep `txn`: transactions of three records and a commit that is told by callback, on a whole log
-//! (ELEDA, 6.5.1).
+//! Sweep `txn`: transactions of three records and a commit with a callback, on a whole log (ELEDA,
+//! 6.5.1).
 //!
-//! Real threads. A thread begins the next transaction without waiting for the last one's commit to
-//! be durable, as ELEDA's do, until as many are in flight as allowed. Latency is from before the
-//! commit record is appended until its callback runs, on the thread that committed.
+//! The sweep uses real threads. As in ELEDA, a thread begins the next transaction while its earlier
+//! commits are not durable, until the maximum number is in flight. Latency is measured from before
+//! the append of the commit record until the callback runs, on the committing thread.
 //!
-//! The log lives in a folder that is made for the sweep and removed after it, or in memory; its
-//! segments are used again by case after case, so that only the first pays for filling them with
-//! zeros.
+//! The log lives in memory, or in a folder that is made for the sweep and removed afterwards. All
+//! cases use its segments again, so that only the first case pays for filling them with zeros.
 
 use super::case::{Case, Inserted};
 use crate::commits::figures::spec::fill;
@@ -29,15 +28,15 @@ use std::time::{Duration, Instant};
 
 const RECORDS: usize = 3;
 const SEGMENT_BYTES: u64 = 16 << 20;
-/// Spare segments, more than by default: with more threads than cores, the thread that prepares
-/// segments may wait for a core.
+/// Number of spare segments, more than by default: with more threads than cores, the thread that
+/// prepares segments may wait for a core.
 const SPARE_SEGMENTS: usize = 4;
-/// Bytes behind the log's start after which the start is moved.
+/// Bytes of live log after which the log is trimmed.
 const LIVE_BYTES_MAX: u64 = 64 << 20;
-/// Interval between two looks at that.
+/// Interval between two looks at the log's size.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Folder of logs while the sweep runs, and their options.
+/// Folder of logs during the sweep, and options of the logs.
 #[derive(Debug)]
 pub struct LogFolder {
     memory: Arc<dyn Directory>,
@@ -46,17 +45,17 @@ pub struct LogFolder {
     before: FolderState,
     pub in_flight: usize,
     pub sync: SyncKind,
-    /// Bytes of a write: the most, and with `pipelined` how many there must be before it begins;
-    /// none for the log's own choice.
+    /// Maximum bytes of a write; with `pipelined`, also the bytes at which a write begins. `None`
+    /// for the log's own choice.
     pub io_unit: Option<usize>,
     pub method: MethodName,
-    /// Places of the files, if not the folder.
+    /// Folders over which the log's files are striped, if not in the folder.
     stripes: Option<Stripes>,
 }
 
 impl LogFolder {
-    /// Takes a folder that is new or empty, and folders of stripes that are, which may lie inside
-    /// of it.
+    /// Takes possession of a new or empty folder, and of new or empty folders of stripes, which may
+    /// lie inside the folder.
     pub fn new(
         path: PathBuf,
         stripes: &[PathBuf],
@@ -86,14 +85,14 @@ impl LogFolder {
         })
     }
 
-    /// Removes what is in the folder.
+    /// Removes the contents of the folder.
     pub fn remove(self) -> Result<()> {
         let LogFolder { path, before, stripes, .. } = &self;
         stripes.as_ref().map_or(Ok(()), Stripes::remove).and(folder::remove(path, *before))
     }
 }
 
-/// Work of one thread.
+/// Result of one thread.
 #[derive(Debug)]
 struct Done {
     transactions: u64,
@@ -111,8 +110,8 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     };
     let options = Options {
         reserve_bytes: 0,
-        // A flusher that waits for a unit is ELEDA's, whose threads may be several hops ahead
-        // (`--ring`).
+        // A flusher that waits for a unit works like ELEDA's, whose threads may be several hops
+        // ahead (`--ring`).
         run_ahead_bytes: case.ring_bytes / if stage.io_unit.is_some() { 2 } else { 4 },
         method: stage.method.method(),
         ..case.options(inserter).map_files(|files| FileOptions {
@@ -132,7 +131,7 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     let before = log.first().reserved();
     let done = threads(&log, case, time, stage.in_flight);
     let bytes = log.first().reserved().since(before);
-    // Closed whatever came of it: the folder's lock must be free.
+    // Close the log even after a failure, so that the folder's lock is free.
     let trimmed = log.first().trim(log.first().durable());
     let closed = log.close();
     let done = done?;
@@ -158,7 +157,7 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     })
 }
 
-/// Lets the log prepare `bytes` bytes, so that zero-filling is not measured.
+/// Waits until the log has prepared `bytes` bytes, so that filling with zeros is not measured.
 pub fn settle(log: &Log, bytes: u64) {
     for _ in 0..400 {
         if log.space().prepared >= bytes {
@@ -210,12 +209,12 @@ fn threads(log: &Log, case: &Case, time: Duration, in_flight: usize) -> Result<V
     outcomes.into_iter().collect()
 }
 
-/// One thread's part.
+/// State of one client thread.
 struct Client {
     session: Session,
     payload: Vec<u8>,
-    /// Callbacks must own what they write to; they run on this thread, so no thread ever waits for
-    /// these two.
+    /// Callbacks must own the values to which they write. They run on this thread, so no thread
+    /// ever waits for these two mutexes.
     times: Arc<Mutex<Histogram<u64>>>,
     failed: Arc<Mutex<Option<Error>>>,
     next: u64,
@@ -226,7 +225,7 @@ impl Client {
     fn run(mut self, in_flight: usize, stop: &AtomicBool) -> Result<Done> {
         let begin = Instant::now();
         let mut transactions = 0;
-        // However late it begins, it does something.
+        // Commits at least once, however late the client begins.
         loop {
             for _ in 0..8 {
                 self.transaction().map_err(Failure::failed)?;
@@ -268,7 +267,8 @@ impl Client {
     }
 }
 
-/// Appends a record, waiting while segments are being prepared; its own LSN and its end.
+/// Appends a record, and waits while segments are being prepared. Returns the record's LSN and its
+/// end.
 pub fn append(
     session: &mut Session,
     txn: u64,
@@ -280,7 +280,7 @@ pub fn append(
     loop {
         match session.append(&record) {
             Ok(appended) => return Ok((appended.lsn, appended.end)),
-            // Segments are being prepared.
+            // Wait until segments are prepared.
             Err(AppendError::NoSpace) => {
                 *refused += 1;
                 session.poll();

@@ -1,5 +1,5 @@
-//! `manycore calibrate`: measures this machine, and the real inserters on it, and writes both as a
-//! machine description.
+//! `lab manycore calibrate` measures this machine, and the real inserters on it, and writes both as
+//! a machine description.
 
 use super::real;
 use crate::host::machine::Machine as Host;
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 /// Measure this machine and describe it for `manycore run`
 ///
-/// Takes about half a minute, on at least two cores. Other work on the machine spoils the figures.
+/// Takes about half a minute, on at least two cores. Other work on the machine distorts the results
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -47,7 +47,7 @@ const SMALL: usize = 120;
 const LARGE: usize = 12 << 10;
 /// Multiplications between two additions.
 const WORK: u32 = 40;
-/// Bytes of the ring, as in the runs that are compared.
+/// Bytes of the ring, equal to the ring of the runs that are compared.
 const RING: usize = 1 << 20;
 
 impl Calibrate {
@@ -59,7 +59,7 @@ impl Calibrate {
         let measured = measure();
         let real = real::measure(SMALL, &[1, 2]);
         let text = describe(&measured, cores, &Host::read(Path::new(".")).line(), &real);
-        // What cannot be read back is not written.
+        // Check that the text can be parsed before it is written.
         katydid_manycore::Machine::parse(&text).map_err(Failure::failed)?;
         katydid_command::whole_file::write(&self.out, text.as_bytes())?;
         say(format!("{text}\nwritten to {}", self.out.display()))
@@ -103,9 +103,9 @@ fn time(times: u64, mut act: impl FnMut()) -> f64 {
     since.elapsed().as_nanos() as f64 / times as f64
 }
 
-/// A thread adds to a word and then does other work, alone or beside another one that does the
-/// same: the time of both. The work is there because a core that adds without pause keeps the line
-/// for several additions, which inserts do not.
+/// Time in which each thread adds to a shared word and then does other work, with one or two
+/// threads. The work is needed because a core that adds without pause keeps the cache line for
+/// several additions, which does not happen in inserts.
 fn additions(threads: usize, times: u64) -> f64 {
     let (word, begin) = (AtomicU64::new(0), Barrier::new(threads));
     let one = || {
@@ -125,7 +125,7 @@ fn additions(threads: usize, times: u64) -> f64 {
     })
 }
 
-/// Two threads pass a word to and fro: the time of a round.
+/// Time of a round in which two threads pass a word to each other.
 fn ping_pong(rounds: u64) -> f64 {
     let word = AtomicU64::new(0);
     let until = |value: u64| {
@@ -149,7 +149,8 @@ fn ping_pong(rounds: u64) -> f64 {
     })
 }
 
-/// Two threads wake each other: what waking costs the waker, and a round.
+/// Two threads wake each other. Returns the time that waking costs the waker, and the time of a
+/// round.
 fn wake_up(rounds: u64) -> (f64, f64) {
     let (turn, begin) = (AtomicBool::new(false), Barrier::new(2));
     let main = thread::current();
@@ -190,8 +191,8 @@ fn describe(measured: &Measured, cores: usize, host: &str, real: &[katydid_manyc
     let own = (added_by_two - added_alone).max(1.0);
     let store = 0.5;
     let woken = (wake_round / 2.0 - unpark).max(100.0);
-    // One checksum and one copy of no bytes: what is left after the bytes; a small record has two
-    // copies.
+    // The time that does not depend on the number of bytes: one checksum and one copy. A small
+    // record has two copies.
     let sum_byte = ((large.prepare_ns - small.prepare_ns) / bytes).max(0.001);
     let copy_byte = ((large.copy_ns - small.copy_ns) / bytes).max(0.001);
     let prepare = (small.prepare_ns - sum_byte * SMALL as f64).max(0.0);

@@ -1,4 +1,4 @@
-//! Error of the simulation where the truth is known: on a machine that was measured.
+//! Error of the simulation on a machine whose real rates were measured.
 
 use super::simulate::simulate;
 use katydid_command::failure::{Failure, Result};
@@ -6,7 +6,7 @@ use katydid_command::output::Output;
 use katydid_manycore::{Machine, Plan, Sizes, ring_bytes};
 use katydid_wal::InserterSettings;
 
-/// Simulates what `machine` knows the real figures of; one line for each.
+/// Simulates all runs whose real rates `machine` contains. Prints one line for each.
 pub fn print(out: &mut Output, machine: &Machine, designs: &[String], seed: u64) -> Result<()> {
     let known: Vec<_> = machine.real.iter().filter(|real| designs.contains(&real.inserter)).collect();
     if known.is_empty() {

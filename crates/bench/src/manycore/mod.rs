@@ -1,5 +1,5 @@
-//! `manycore`: the log's inserters, and the memory engine's timestamps, on a simulated machine of
-//! many cores.
+//! `lab manycore`: the log's inserters, and the memory engine's timestamps, on a simulated machine
+//! with many cores.
 
 mod calibrate;
 mod compare;
@@ -11,9 +11,9 @@ mod txn;
 use clap::Subcommand;
 use katydid_command::failure::Result;
 
-/// Run the log's inserters, and transactions over them, on a simulated machine of many cores
+/// Run the log's inserters, and transactions over them, on a simulated machine with many cores
 #[derive(Debug, Subcommand)]
-// A comment on a variant would replace the command's own text in the help.
+// A comment on a variant would replace the command's own help text.
 #[allow(missing_docs)]
 pub enum Manycore {
     Run(Box<run::Run>),
@@ -25,7 +25,7 @@ impl Manycore {
     /// Runs the command to its end.
     ///
     /// # Errors
-    /// What was wrong, or failed, as the program reports it.
+    /// The fault or failure, as the program reports it.
     pub fn run(self) -> Result<()> {
         match self {
             Manycore::Run(command) => command.run(),

@@ -1,4 +1,4 @@
-//! Runs of the simulated code on real threads, for comparison.
+//! Runs the simulated code on real threads, for comparison.
 
 use katydid_manycore::Real;
 use katydid_wal::testing::rate::{Load, run};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const TIME: Duration = Duration::from_millis(250);
 
-/// Every design with each number of threads; of each the median of five runs.
+/// Rates of every design with each number of threads, each the median of five runs.
 pub fn measure(record: usize, threads: &[usize]) -> Vec<Real> {
     let mut all = Vec::new();
     for inserter in InserterKind::ALL {

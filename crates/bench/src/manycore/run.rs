@@ -1,4 +1,4 @@
-//! `manycore run`.
+//! The command `lab manycore run`.
 
 use super::compare;
 use super::simulate::simulate;
@@ -19,8 +19,8 @@ use std::time::Instant;
 
 /// Insert records with virtual threads on a simulated machine
 ///
-/// Without options it sweeps the number of threads. The same options give the same figures, to the
-/// byte. `katydid lab log-insert` does the same sweeps on real threads.
+/// Without options it sweeps the number of threads. Equal options give equal results, byte for
+/// byte. `katydid lab log-insert` runs the same sweeps on real threads
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Machines that come with the program: aether (one chip of 64 simple contexts), eleda (two sockets of 18 cores), modern (two
@@ -32,7 +32,7 @@ Examples:
   katydid lab manycore run --machine aether --inserter mutex,hybrid --threads 64 --record 48,120,480,1920,12288
   katydid lab manycore run --machine aether --sweep outlier --inserter hybrid,delegated --millis 20")]
 pub struct Run {
-    /// A machine's name, or a file that describes one
+    /// A machine's name, or a file that describes a machine
     #[arg(long, value_name = "NAME|FILE")]
     machine: String,
     #[command(flatten)]
@@ -40,10 +40,10 @@ pub struct Run {
     /// Simulated milliseconds of each run
     #[arg(long, value_name = "N", default_value = "5")]
     millis: f64,
-    /// Decides what chance does elsewhere
+    /// Seed of the random choices, which replace chance on a real machine
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Runs of each case; each round has the seed after the last one's
+    /// Runs of each case; each round uses the next seed
     #[arg(long, value_name = "N", default_value = "1", value_parser = flags::rounds)]
     rounds: usize,
 }
@@ -103,7 +103,8 @@ impl Run {
         results.end(&legend)?;
         self.compare(&mut results.out, &machine, &designs)?;
         results.out.flush()?;
-        // Not with the figures, which are the same every time.
+        // This line goes to standard error, because the results on standard output are equal in
+        // every run.
         eprintln!("{events} events in {seconds:.1} s, {:.1} million a second", events as f64 / seconds / 1e6);
         Ok(())
     }

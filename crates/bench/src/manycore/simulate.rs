@@ -1,12 +1,12 @@
-//! Simulations, as many at a time as there are real cores. Each is one thread's, so this changes no
-//! figure.
+//! Runs as many simulations at a time as there are real cores. Each simulation runs on one thread,
+//! so this changes no result.
 
 use katydid_command::failure::{Failure, Result};
 use katydid_command::progress::Progress;
 use katydid_manycore::{Machine, Outcome, Plan, RunError, run};
 use std::sync::{Mutex, PoisonError};
 
-/// Runs the plans; their outcomes, in the same order.
+/// Runs the plans. Returns their outcomes, in the order of the plans.
 pub fn simulate(machine: &Machine, what: &str, plans: Vec<Plan>) -> Result<Vec<Outcome>> {
     let count = plans.len();
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count.max(1));

@@ -1,4 +1,4 @@
-//! `manycore txn`.
+//! The command `lab manycore txn`.
 
 use super::run::machine;
 use crate::grid::chart::{Line, Picture, Scale, draw};
@@ -14,47 +14,48 @@ use katydid_command::whole_file;
 use katydid_manycore::{RunError, TXN_DESIGNS, TxnDesign, TxnPlan, run_txns};
 use std::path::PathBuf;
 
-/// Commit with virtual threads on a simulated machine: timestamps and a record, through shared
-/// words and without
+/// Commit with virtual threads on a simulated machine: timestamps and records, with and without
+/// shared words
 ///
-/// Every transaction takes a timestamp, puts a record into a log and is acknowledged; none waits
-/// for a device. So the figures show the cost of shared words on many cores: one counter for
-/// timestamps and one end of the log, against the memory engine's own timestamps and a log for each
-/// thread, whose real code runs here. The same options give the same figures, to the byte.
+/// Every transaction takes a timestamp, appends a record to a log and is acknowledged without
+/// waiting for a device. The results therefore show the cost of shared words on many cores: one
+/// counter for timestamps and one end of the log, compared with the memory engine's own timestamps
+/// and a log for each thread, whose real code runs here. Equal options give equal results, byte for
+/// byte
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   katydid lab manycore txn --machine modern --svg txn.svg
   katydid lab manycore txn --machine eleda --work 0 --record 120 --csv txn.csv")]
 pub struct Txn {
-    /// A machine's name, or a file that describes one; see `manycore run`
+    /// A machine's name, or a file that describes a machine; see `manycore run`
     #[arg(long, value_name = "NAME|FILE", default_value = "modern")]
     machine: String,
     /// Numbers of virtual threads
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2,4,8,16,32,64", value_parser = flags::threads)]
     threads: Vec<usize>,
-    /// Bytes of a transaction's record, its 48-byte header included
+    /// Bytes of a transaction's record, including its 48-byte header
     #[arg(long, value_name = "BYTES", default_value = "400", value_parser = record)]
     record: usize,
-    /// All else that a transaction does, in nanoseconds
+    /// Nanoseconds of a transaction's other work
     #[arg(long, value_name = "NS", default_value = "1000", value_parser = flags::work)]
     work: f64,
     /// Simulated milliseconds of each run
     #[arg(long, value_name = "N", default_value = "2")]
     millis: f64,
-    /// Decides what chance does elsewhere
+    /// Seed of the random choices, which replace chance on a real machine
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Runs of each case; each round has the seed after the last one's, and rows are medians
+    /// Runs of each case; each round uses the next seed, and rows are medians
     #[arg(long, value_name = "N", default_value = "1", value_parser = flags::rounds)]
     rounds: usize,
-    /// Write all rows there, as CSV
+    /// Write all rows to this file, as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the rows of each round by itself to this file
+    /// Write the rows of each round separately to this file
     #[arg(long, value_name = "FILE")]
     rounds_csv: Option<PathBuf>,
-    /// Draw transactions a second over threads there
+    /// Draw transactions per second over threads into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -66,7 +67,7 @@ fn record(text: &str) -> std::result::Result<usize, String> {
     }
 }
 
-/// One number of threads, and transactions a second of each design.
+/// A number of threads, with the transactions per second of each design.
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     threads: usize,
@@ -146,7 +147,7 @@ fn lines(rows: &[Row], shown: impl Fn(f64) -> String) -> Vec<Vec<String>> {
     lines
 }
 
-/// The rows of each round with its number, from 1, before them.
+/// The rows of each round. The first column is the number of the round, from 1.
 fn lines_of_rounds(rounds: &[Vec<Row>]) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for (at, rows) in rounds.iter().enumerate() {
@@ -160,7 +161,8 @@ fn lines_of_rounds(rounds: &[Vec<Row>]) -> Vec<Vec<String>> {
     all
 }
 
-/// The median of each rate over the rounds; of an even number, the lower of the two in the middle.
+/// The median of each rate over the rounds. For an even number of rounds it is the lower of the
+/// middle two.
 fn medians(rounds: &[Vec<Row>]) -> Vec<Row> {
     let median = |at: usize, design: usize| {
         let mut rates: Vec<f64> = rounds.iter().map(|rows| rows[at].rates[design]).collect();

@@ -1,6 +1,6 @@
-//! Cases that are measured of replication.
+//! Cases of the measurements of replication.
 //!
-//! Pure.
+//! Pure functions.
 
 use katydid_command::failure::Failure;
 use katydid_wal::SyncKind;
@@ -10,14 +10,14 @@ use std::str::FromStr;
 /// The transactions of the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Work {
-    /// Inserts of keys of 20 bytes and values of 100, each a transaction.
+    /// Inserts of keys of 20 bytes and values of 100 bytes. Each insert is a transaction.
     Insert,
     /// sysbench's `oltp_write_only`.
     Sysbench,
 }
 
 impl Work {
-    /// Its word in tables.
+    /// The workload's name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Work::Insert => "insert",
@@ -26,10 +26,10 @@ impl Work {
     }
 }
 
-/// Way of a commit to the replicas, and condition for its acknowledgement.
+/// How a commit reaches the replicas, and when it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// The paper's replication (3.2): the client sends to all replicas, each of which syncs by this
+    /// The paper's replication (3.2): the client sends to all replicas, and each syncs with this
     /// protocol.
     ClientDriven(SyncKind),
     /// A Raft group that acknowledges when a majority has the entry.
@@ -39,7 +39,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The paper's existing scheme and its proposed one, our default protocol, and Raft.
+    /// The paper's existing scheme, its proposed scheme, our default protocol, and Raft.
     pub const ALL: [Scheme; 5] = [
         Scheme::ClientDriven(SyncKind::Slotted),
         Scheme::ClientDriven(SyncKind::Aggregated),
@@ -48,7 +48,7 @@ impl Scheme {
         Scheme::RaftAll,
     ];
 
-    /// Those of them that are the paper's replication.
+    /// The schemes that use the paper's replication.
     pub const CLIENT_DRIVEN: [Scheme; 3] = [Scheme::ALL[0], Scheme::ALL[1], Scheme::ALL[2]];
 }
 
@@ -87,12 +87,12 @@ pub struct Case {
     /// Number of replicas: the paper's replication factor.
     pub replicas: usize,
     pub scheme: Scheme,
-    /// Clients, each of which blocks in every commit.
+    /// Number of clients, each of which blocks in every commit.
     pub threads: usize,
 }
 
 impl Case {
-    /// In a few words, for progress.
+    /// The case in a few words, for the progress line.
     pub fn words(&self) -> String {
         let Case { work, replicas, scheme, threads } = self;
         format!("{}, {replicas} replicas, {scheme}, {threads} clients", work.name())

@@ -1,18 +1,18 @@
 //! The paper's replication behind the [`Store`] trait: each client has a session of a cluster.
 //!
-//! A transaction collects its operations and sends them to all replicas when it commits. It locks
-//! what it reads to write, and what it writes, at the client until all replicas have answered; so
-//! its reads, which ask one replica, see what was acknowledged last. A lock that could be a
-//! deadlock is a conflict, and the driver runs the transaction again. A callback runs inside the
-//! call that commits.
+//! A transaction collects its operations and sends them to all replicas when it commits. The client
+//! locks keys that the transaction writes or reads for update, until all replicas have answered.
+//! Reads ask one replica and therefore see the last acknowledged values. A lock that could cause a
+//! deadlock is reported as a conflict, and the driver runs the transaction again. A callback runs
+//! inside the committing call.
 
 use katydid_replica::client_driven::{Action, Cluster, Draft, Error, Operation, Refusal, Session};
 use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};
 
-/// Rows that one request asks for at most.
+/// Maximum number of rows that one request asks for.
 const ROWS_MAX: usize = 512;
 
-/// A cluster as a store to run workloads on.
+/// A cluster on which workloads run.
 #[derive(Debug, Clone)]
 pub struct ClientDrivenStore {
     cluster: Cluster,
@@ -53,16 +53,16 @@ impl Store for ClientDrivenStore {
 /// One thread's access to a [`ClientDrivenStore`].
 #[derive(Debug)]
 pub struct DraftClient {
-    /// `None` while it is dropped.
+    /// `None` while the client is being dropped.
     session: Option<Session>,
     tables: Vec<String>,
 }
 
 impl Drop for DraftClient {
-    /// Gives the session's place at the replicas back.
+    /// Ends the session at the replicas.
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
-            // One that stays has no effect before thousands of others.
+            // A session that remains has no effect until thousands of other sessions exist.
             let _stays = session.end();
         }
     }
@@ -149,7 +149,7 @@ impl Transaction for DraftTransaction<'_> {
         let is_within = |key: &[u8]| keys.to.is_none_or(|to| key < to);
         let mut seen = 0;
         let mut after = None;
-        // Requests ask for keys behind another one; the first key is asked for by itself.
+        // A request asks for keys after a given key, so the first key is read separately.
         if !keys.from.is_empty() && limit > 0 && is_within(keys.from) {
             if let Some(value) = self.draft.read(table, keys.from).map_err(failed)? {
                 visit(keys.from, &value);

@@ -1,11 +1,11 @@
-//! The figures and tables about replication of Efficient flushing.
+//! The figures and tables of Efficient flushing about replication.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::case::{Case, Scheme, Work};
 use crate::grid::flags::or;
 
-/// Numbers of client threads of the paper.
+/// The paper's numbers of client threads.
 const THREADS: [usize; 5] = [8, 16, 32, 64, 128];
 
 /// A figure or table.
@@ -17,13 +17,13 @@ pub enum Figure {
     TableThree,
 }
 
-/// A figure in words.
+/// Description of a figure.
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
     pub name: &'static str,
-    /// Its subject, and its place in the paper.
+    /// Subject of the figure, with its number in the paper.
     pub about: &'static str,
-    /// The paper's numbers.
+    /// Results of the paper.
     pub saw: &'static str,
     /// Set-up of our servers.
     pub note: &'static str,
@@ -32,7 +32,7 @@ pub struct Spec {
     pub replicas: &'static [usize],
 }
 
-/// Lists from the command line. An empty one leaves the figure's own.
+/// Lists from the command line. An empty list leaves the figure's own.
 #[derive(Debug, Clone, Default)]
 pub struct Lists {
     pub threads: Vec<usize>,
@@ -94,8 +94,8 @@ impl Figure {
         matches!(self, Figure::TableTwo | Figure::TableThree)
     }
 
-    /// The figure's own schemes: Raft has no counters of committers, and runs no transactions that
-    /// read outside of its leader.
+    /// The figure's own schemes. Raft has no counters of committers, and transactions that read run
+    /// only in the process of its leader.
     fn schemes(self) -> &'static [Scheme] {
         match self {
             Figure::Seven => &Scheme::ALL,
@@ -103,14 +103,14 @@ impl Figure {
         }
     }
 
-    /// The cases, given what the command line says.
+    /// The cases of the figure with the command line's lists.
     pub fn cases(self, lists: &Lists) -> Vec<Case> {
         let spec = self.spec();
         let mut cases = Vec::new();
         for &replicas in or(&lists.replicas, spec.replicas) {
             for &threads in or(&lists.threads, &THREADS) {
                 let schemes = or(&lists.schemes, self.schemes()).iter();
-                // At one replica a majority is all.
+                // With one replica, `raft-all` equals `raft-quorum`.
                 let differs = |scheme: &&Scheme| replicas > 1 || **scheme != Scheme::RaftAll;
                 let case = |scheme: &Scheme| Case { work: spec.work, replicas, scheme: *scheme, threads };
                 cases.extend(schemes.filter(differs).map(case));

@@ -1,8 +1,8 @@
 //! A Raft group of replicas behind the [`Store`] trait. Each client has a session of the group.
 //!
-//! A transaction sends its writes when it commits, as one write set. Its reads before that are
-//! calls of their own, linearizable and not part of it: two transactions that read and write one
-//! row at the same time may lose one of the changes. An insert does not look for its key.
+//! A transaction sends its writes when it commits, as one write set. Its earlier reads are separate
+//! linearizable calls and not part of it. If two transactions read and write one row at the same
+//! time, one of the changes may be lost. An insert does not check whether its key exists.
 //!
 //! | lock | guards | rank |
 //! |---|---|---|
@@ -14,10 +14,10 @@ use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, StoreError
 use std::ops::Bound;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Rows that a call asks for at most.
+/// Maximum number of rows that one call asks for.
 const ROWS_MAX: usize = 10_000;
 
-/// A group as a store to run workloads on.
+/// A group on which workloads run.
 #[derive(Debug, Clone)]
 pub struct GroupStore {
     client: replica::Client,
@@ -25,7 +25,7 @@ pub struct GroupStore {
 }
 
 impl GroupStore {
-    /// The store over a client of the group. Commits are acknowledged as `options` say.
+    /// The store over a client of the group. `options` say when commits are acknowledged.
     pub fn new(client: replica::Client, options: WriteOptions) -> GroupStore {
         GroupStore { client, options }
     }
@@ -58,7 +58,7 @@ impl Store for GroupStore {
     }
 }
 
-/// Commits that have no outcome yet.
+/// Number of commits that have no outcome yet.
 #[derive(Debug, Default)]
 struct InFlight {
     count: Mutex<usize>,
@@ -92,7 +92,7 @@ pub struct GroupClient {
     client: replica::Client,
     options: WriteOptions,
     tables: Vec<String>,
-    /// The last request.
+    /// Id of the last request.
     last: RequestId,
     in_flight: Arc<InFlight>,
 }
@@ -104,7 +104,7 @@ impl Client for GroupClient {
         Ok(GroupTransaction { client: self, table: 0, set: WriteSet::default() })
     }
 
-    /// Callbacks run on the thread of the group's client.
+    /// Returns 0, because callbacks run on the thread of the group's client.
     fn poll(&mut self) -> usize {
         0
     }
@@ -132,7 +132,7 @@ impl GroupTransaction<'_> {
         &self.client.tables[self.table]
     }
 
-    /// The value that this transaction has given to a key; none if it has not written it.
+    /// The value that this transaction has written to a key; `None` if it has not written the key.
     fn written(&self, key: &[u8]) -> Option<Option<Vec<u8>>> {
         let same = |write: &&Write| write.table() == self.table() && write.key() == Some(key);
         match self.set.writes.iter().rev().find(same)? {
@@ -141,14 +141,14 @@ impl GroupTransaction<'_> {
         }
     }
 
-    /// The write set and its request.
+    /// The write set, with the id of its request.
     fn request(self) -> (RequestId, WriteSet) {
         self.client.last.sequence += 1;
         (self.client.last, self.set)
     }
 }
 
-/// Says what a commit means for the driver.
+/// Translates the outcome of a commit for the driver.
 fn outcome(asked: Replicated, committed: replica::Result<replica::Committed>) -> Result<()> {
     match committed {
         Ok(committed) if asked == Replicated::All && committed.reached != Replicated::All => {

@@ -1,9 +1,10 @@
 //! Runs a case on servers.
 //!
-//! 1. Inserts run on servers that are started for the run: every case begins with empty tables.
-//!    sysbench's rows are loaded once for each number of replicas and scheme, and stay.
-//! 2. After every run all replicas must have the same rows, and as many as were acknowledged. After
-//!    every run of sysbench the index must lead to each row and to nothing else.
+//! 1. Inserts run on servers that are started for the run, so every case begins with empty tables.
+//!    sysbench's rows are loaded once for each number of replicas and scheme, and their servers
+//!    keep running.
+//! 2. After every run all replicas must have equal rows, one for each acknowledged insert. After
+//!    every run of sysbench the index must have exactly one entry for each row.
 
 use super::case::{Case, Scheme, Work};
 use super::drafts::ClientDrivenStore;
@@ -27,23 +28,24 @@ use std::time::{Duration, Instant};
 
 /// Table of the inserts.
 const TABLE: &str = "inserts";
-/// Clients that load.
+/// Number of clients that load.
 const LOADERS: usize = 16;
-/// Time in which a group must have a leader, a commit its outcome, and a replica the log.
+/// Time in which a group must elect a leader, a commit must get its outcome, and a replica must
+/// catch up.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause between two looks at a state that must come.
+/// Pause between two looks at an expected state.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Rows that are asked for at a time.
+/// Number of rows that one request asks for.
 const ROWS: u32 = 10_000;
 
-/// See the head of this file.
+/// Runs cases on servers, as the head of this file describes.
 pub struct Measure {
     setup: ServerSetup,
-    /// Rows of sysbench.
+    /// Number of sysbench's rows.
     keys: u64,
     seed: u64,
     runs: u64,
-    /// Servers with sysbench's rows, by replicas and scheme.
+    /// Servers with sysbench's rows, by number of replicas and scheme.
     loaded: HashMap<(usize, Scheme), Servers>,
 }
 
@@ -60,7 +62,7 @@ impl Measure {
         Measure { setup, keys, seed, runs: 0, loaded: HashMap::new() }
     }
 
-    /// Runs a case for a time.
+    /// Runs a case for the given time.
     pub fn measure(&mut self, case: &Case, time: Duration) -> Result<Run> {
         self.runs += 1;
         let plan = Plan {
@@ -165,13 +167,13 @@ impl Measure {
         })
     }
 
-    /// Ends the servers that stay between runs.
+    /// Stops the servers that were kept between runs.
     pub fn end(self) -> Result<()> {
         self.loaded.into_values().try_for_each(Servers::stop)
     }
 }
 
-/// Rows that a member of a group has applied.
+/// Number of rows that a member of a group has applied.
 fn count(client: &Client, address: &str) -> Result<u64> {
     let (mut low, mut count) = (Bound::Unbounded, 0);
     loop {
@@ -185,7 +187,7 @@ fn count(client: &Client, address: &str) -> Result<u64> {
     }
 }
 
-/// Looks again and again until something is there.
+/// Calls `look` repeatedly until it returns a value.
 fn wait_for<T>(else_: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {

@@ -1,8 +1,9 @@
-//! Replicated databases under load: the replication of Efficient flushing beside a Raft group, with
-//! servers as processes of this machine; and a group that runs anywhere, as a store for workloads.
+//! Replicated databases under load: the replication of Efficient flushing compared with a Raft
+//! group, with servers as processes of this machine; and any Raft group, as a store for workloads.
 //!
-//! Cases and figures are data. `measure` runs a case on servers that `processes` starts and
-//! `server` is; `drafts` and `group` let workloads run on them; `rows` shows what was measured.
+//! Cases and figures are data. `measure` runs a case on servers; `processes` starts them and
+//! `server` is their program. `drafts` and `group` let workloads run on them; `rows` shows the
+//! results.
 
 mod case;
 mod drafts;

@@ -8,20 +8,20 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Set-up of servers, the same for all cases.
+/// Set-up of servers, equal for all cases.
 #[derive(Debug, Clone)]
 pub struct ServerSetup {
-    /// Folder in which each server gets one of its own.
+    /// Folder in which each server gets a folder.
     pub folder: PathBuf,
-    /// Word for the device of logs.
+    /// Word for the device of the logs.
     pub device: &'static str,
-    /// Added to each sync.
+    /// Time added to each sync.
     pub delay: Duration,
-    /// Added to each request of the paper's replication.
+    /// Time added to each request of the paper's replication.
     pub network: Duration,
 }
 
-/// Servers that run. Dropping them kills them.
+/// Running servers. Dropping this value kills them.
 #[derive(Debug)]
 pub struct Servers {
     running: Vec<Running>,
@@ -39,7 +39,7 @@ fn cannot(what: &str) -> impl Fn(std::io::Error) -> Failure {
 }
 
 impl Servers {
-    /// Starts this many servers, with empty folders whose names begin with `name`.
+    /// Starts `count` servers, with empty folders whose names begin with `name`.
     pub fn start(setup: &ServerSetup, name: &str, scheme: Scheme, count: usize) -> Result<Servers> {
         let mut servers = Servers { running: Vec::new(), folders: Vec::new() };
         for id in 1..=count {
@@ -58,12 +58,12 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Addresses of the servers, in their order.
+    /// Addresses of the servers, in the order of their ids.
     pub fn addresses(&self) -> impl Iterator<Item = &str> {
         self.running.iter().map(|running| running.address.as_str())
     }
 
-    /// Ends all, expects that each closes well, and removes the folders.
+    /// Stops all servers, checks that each closed without an error, and removes the folders.
     pub fn stop(mut self) -> Result<()> {
         for mut running in std::mem::take(&mut self.running) {
             drop(running.child.stdin.take());
@@ -96,7 +96,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended before, but for a measurement that fails.
+        // The process has already ended, unless the measurement failed.
         let _killed = self.child.kill();
         let _waited = self.child.wait();
     }

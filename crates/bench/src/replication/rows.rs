@@ -1,6 +1,6 @@
 //! Rows about replication as a table, as CSV and as charts.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::case::Case;
 use super::figures::Figure;
@@ -25,7 +25,7 @@ const REPLICAS: Axis<Case> = Axis::of_words("replicas", |case| match case.replic
 });
 const SCHEME: Axis<Case> = Axis::of_words("sync", |case| case.scheme.to_string());
 
-/// A median over the rounds of what not all rounds have.
+/// The median of a quantity over the rounds that have it.
 fn median(row: &Row, quantity: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
     row.rounds
         .iter()
@@ -110,7 +110,8 @@ const TIMES: &[Column<Figure>] = &[
     ("requests/queue", |_, row| mean(row, ReplicaStat::requests_per_queue)),
 ];
 
-/// Commits a second to those of the paper's existing scheme with the same clients and replicas.
+/// Commits per second as a multiple of those of the paper's existing scheme with the same clients
+/// and replicas.
 fn to_slotted(rows: &[Row], row: &Row) -> Option<f64> {
     let same = |other: &&Row| {
         let of = |case: &Case| (case.work, case.replicas, case.threads);
@@ -187,7 +188,7 @@ impl Grid for Figure {
     }
 }
 
-/// Setting of all rows; `servers` names delays of the servers.
+/// Setting of all rows. `servers` names the servers' delays.
 pub fn setting_of(
     machine: String,
     device: &'static str,
@@ -197,7 +198,7 @@ pub fn setting_of(
     Setting { commit, title: machine.clone(), machine, device, method: servers, ..Setting::default() }
 }
 
-/// Meaning of the columns.
+/// Meanings of the columns.
 pub const LEGEND: &str = "Figures are medians over the rounds, slowest and fastest are rounds, percentiles are of all rounds. us: of one \
     transaction. trx(c): at the client, until all servers had answered. trx(s): at a server, from the decoded request until it was committed; \
     slowest: at the server that took longest for it. outside: trx(c) without that, so network and queues for processors. lock, sync, wait: \

@@ -1,38 +1,38 @@
 //! Result of one run of a case.
 //!
-//! Pure. Counters of servers are means over the replicas.
+//! Pure functions. Counters of servers are means over the replicas.
 
 use crate::grid::row::{self, Round};
 use crate::replication::case::Case;
 use hdrhistogram::Histogram;
 use katydid_replica::client_driven::{ClientTimes, ReplicaStat};
 
-/// See the head of this file.
+/// Result of one run of a case.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Transactions that were acknowledged.
+    /// Number of acknowledged transactions.
     pub commits: u64,
     pub seconds: f64,
-    /// Nanoseconds from the call of commit until it was acknowledged.
+    /// Nanoseconds from the call of commit to its acknowledgement.
     pub times: Histogram<u64>,
-    /// Times that the paper's client library counts; none with Raft.
+    /// Times that the paper's client library counts; `None` with Raft.
     pub client: Option<ClientTimes>,
-    /// Counters of each server during the run; none with Raft.
+    /// Counters of each server during the run; empty with Raft.
     pub servers: Vec<ReplicaStat>,
-    /// Transactions that met another one and were run again.
+    /// Number of times that a transaction met a conflict and was run again.
     pub conflicts: u64,
-    /// Rows that all replicas had afterwards, each the same.
+    /// Number of rows after the run, which were equal on all replicas.
     pub checked: u64,
 }
 
 impl Run {
-    /// Mean over the servers of a quantity.
+    /// Mean of a quantity over the servers.
     pub fn of_servers(&self, quantity: impl Fn(&ReplicaStat) -> f64) -> Option<f64> {
         let count = self.servers.len();
         (count > 0).then(|| self.servers.iter().map(quantity).sum::<f64>() / count as f64)
     }
 
-    /// Mean microseconds of a transaction at a server: the paper's trx(s).
+    /// Mean microseconds of a transaction at a server, which is the paper's trx(s).
     pub fn server_us(&self) -> Option<f64> {
         self.of_servers(|stat| stat.us_per_commit(stat.server_ns))
     }
@@ -43,7 +43,7 @@ impl Run {
         Some(times.slowest_ns as f64 / 1e3 / times.committed.max(1) as f64)
     }
 
-    /// Mean microseconds of a transaction at the client: the paper's trx(c).
+    /// Mean microseconds of a transaction at the client, which is the paper's trx(c).
     pub fn client_us(&self) -> f64 {
         match self.client {
             Some(times) => times.client_ns as f64 / 1e3 / times.committed.max(1) as f64,
@@ -51,8 +51,8 @@ impl Run {
         }
     }
 
-    /// Mean microseconds that the client waited beyond the slowest server's own time: network, and
-    /// queues for processors at both sides.
+    /// Mean microseconds that the client waited beyond the slowest server's own time, for the
+    /// network and for processors on both sides.
     pub fn outside_us(&self) -> Option<f64> {
         Some(self.client_us() - self.slowest_us()?)
     }
@@ -68,5 +68,5 @@ impl Round for Run {
     }
 }
 
-/// A case and its rounds.
+/// A case with its rounds.
 pub type Row = row::Row<Case, Run>;

@@ -1,8 +1,8 @@
 //! The process of one server: a replica of the paper's replication, or a member of a Raft group.
 //!
-//! It opens its database or its Raft log on a device of its own, which may be memory, with a delay
-//! added to each sync. It says where it listens in one line, and ends when its standard input does,
-//! so it never outlives the program that measures.
+//! The process opens its database or its Raft log on its own device, which may be memory, with a
+//! delay added to each sync. It prints the address on which it listens, and ends when its standard
+//! input does, so that it never outlives the measuring program.
 
 use crate::host::device::Device;
 use crate::replication::case::Scheme;
@@ -20,34 +20,35 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Word before the address in the line that a server prints.
+/// Words before the address in the line that a server prints.
 pub const LISTENS: &str = "listens at ";
-/// The Raft group's cluster.
+/// Id of the Raft group's cluster.
 const CLUSTER: [u8; 16] = *b"katydid lab raft";
-/// Bytes of pages in memory: everything.
+/// Bytes of pages in memory, enough for all pages.
 const CACHE_BYTES: usize = 256 << 20;
-/// Bytes of log before a checkpoint: none falls into a run.
+/// Bytes of log between checkpoints, so many that no checkpoint begins during a run.
 const CHECKPOINT_BYTES: u64 = 2 << 30;
 
 /// One server of `lab replication`.
 #[derive(Debug, Args)]
 pub struct ReplicaServer {
-    /// Sync protocol of the paper's replication, or raft-quorum or raft-all, which are one here
+    /// Sync protocol of the paper's replication, or raft-quorum or raft-all, which are equal at a
+    /// server
     #[arg(long, value_name = "SCHEME")]
     scheme: String,
-    /// Number in a Raft group
+    /// Number of the server in a Raft group
     #[arg(long, value_name = "N", default_value = "1")]
     id: u64,
-    /// Folder of its own
+    /// Folder of the server
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
     /// Device of the log
     #[arg(long, value_enum, default_value = "memory")]
     device: Device,
-    /// Added to each sync
+    /// Time added to each sync
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = delay)]
     delay: Duration,
-    /// Added to each request, half before it and half behind it
+    /// Time added to each request, half before it and half after it
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = delay)]
     network: Duration,
 }
@@ -56,7 +57,7 @@ impl ReplicaServer {
     /// Serves until standard input ends.
     ///
     /// # Errors
-    /// That of opening the database, or of closing it.
+    /// The error of opening or closing the database.
     pub fn run(self) -> Result<()> {
         let files = || FileDirectory::open(&self.folder).map_err(Failure::failed);
         let inner: Arc<dyn Directory> = match self.device {
@@ -73,7 +74,7 @@ impl ReplicaServer {
                 options.advanced.log_hard_bytes = options.advanced.log_hard_bytes.max(CHECKPOINT_BYTES);
                 let database = Database::open_in(directory, options)?;
                 let listener = TcpListener::bind("127.0.0.1:0").map_err(Failure::failed)?;
-                // The paper's transactions write no row about themselves.
+                // The paper's transactions write no row about their own outcomes.
                 let options = ServerOptions {
                     answers: AnswerTable::Volatile,
                     network_delay: self.network,

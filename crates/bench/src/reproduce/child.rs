@@ -1,6 +1,6 @@
-//! The process of an experiment: this program, with other arguments.
+//! The process of an experiment: this program with other arguments.
 //!
-//! It is waited for on one thread; any thread may ask it to stop, before, while or after it runs.
+//! One thread waits for the process. Any thread may ask it to stop, before, while or after it runs.
 
 use super::state::ResultFolder;
 use katydid_command::failure::{Failure, Result};
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 /// Interval between two updates of the progress.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The one that runs, if any.
+/// The running child process, if there is one.
 #[derive(Debug, Default)]
 pub struct Child {
     stopped: AtomicBool,
-    /// Set while it may be signalled: until it has been waited for.
+    /// Process id of the child, set until the child has ended, while it may be signalled.
     running: Mutex<Option<u32>>,
 }
 
@@ -27,18 +27,18 @@ pub struct Child {
 pub enum Ended {
     Well,
     Stopped,
-    /// In words.
+    /// The failure in words.
     Badly(String),
 }
 
 impl Child {
-    /// Asks the one that runs to stop, and keeps others from being started.
+    /// Asks the running child to stop, and prevents further children.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.signal();
     }
 
-    /// Returns whether that was asked for.
+    /// Returns whether `stop` was called.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
@@ -51,7 +51,7 @@ impl Child {
         }
     }
 
-    /// Runs this program with these arguments; its output goes to files.
+    /// Runs this program with these arguments. Its output goes to files in `kept`.
     pub fn run(&self, arguments: &[String], kept: &ResultFolder, tick: &mut dyn FnMut(f64)) -> Result<Ended> {
         let failed =
             |what: &str, error: std::io::Error| Failure::failed(format_args!("cannot {what}: {error}"));
@@ -71,11 +71,11 @@ impl Child {
         let since = Instant::now();
         let (tell, told) = mpsc::channel();
         let status: ExitStatus = std::thread::scope(|scope| {
-            // It ends when the child does.
+            // This thread ends when the child does.
             scope.spawn(move || {
                 if let Some(pid) = Pid::from_raw(child.id() as i32) {
-                    // Only looks: while it is not reaped, no other process has its number. Should
-                    // looking fail, `wait` says why.
+                    // This waits without reaping the child, so no other process gets its id. If
+                    // this fails, `wait` reports the reason.
                     let _ended = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
                 }
                 *self.running.lock().unwrap_or_else(PoisonError::into_inner) = None;

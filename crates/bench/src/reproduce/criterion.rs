@@ -1,37 +1,38 @@
-//! Criteria: a claim of a paper's text as an inequality with two sides, the numbers that must
-//! satisfy it, and numbers that must not.
+//! Criteria. A criterion consists of a claim of a paper's text as an inequality with two bounds,
+//! numbers that must satisfy it, and numbers that must not.
 //!
-//! Pure. Invariants:
+//! Pure functions. Invariants:
 //!
-//! 1. A criterion cannot be written down without the paper's numbers and a counter-example:
-//!    [`Criterion::new`] takes both, and nothing else makes one.
-//! 2. One test over all criteria (`papers`) judges both. The paper's numbers give
-//!    [`Verdict::Same`], the counter-example's [`Verdict::Another`].
-//! 3. An answer comes from at least [`ROUNDS_MIN`] rounds. If one of them lacks a row that the
-//!    claim is about, such as a number of threads that a quick run leaves out, or if the interval
+//! 1. A criterion cannot be made without the paper's numbers and a counter-example:
+//!    [`Criterion::new`], the only constructor, takes both.
+//! 2. One test over all criteria (`papers`) judges both. The paper's numbers must give
+//!    [`Verdict::Same`], and the counter-example's numbers [`Verdict::Another`].
+//! 3. A decided answer needs at least [`ROUNDS_MIN`] rounds. If one of them lacks a row that the
+//!    claim needs, such as a number of threads that a quick run leaves out, or if the interval
 //!    crosses a bound, the answer is [`Answer::NotDecided`].
-//! 4. An answer about simulated rows holds for every machine within the simulator's stated error,
-//!    or it is [`Answer::WithinError`].
+//! 4. An answer from simulated rows is decided only if it holds for every machine within the
+//!    simulator's stated error. If not, it is [`Answer::WithinError`].
 
 use super::example;
 use super::interval::{Interval, ROUNDS_MIN};
 use super::rows::Rows;
 
-/// The number of one round that a claim is about; none if a row that it needs is missing.
+/// The number that a claim compares, from the rows of one round; `None` if a row that it needs is
+/// missing.
 pub type Quantity = fn(&Rows) -> Option<f64>;
 
 /// Unit of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// One number to another.
+    /// A ratio of two numbers.
     Times,
     /// A share of a whole, from 0 to 1, shown as a percentage.
     Share,
-    /// A difference of two shares, shown in points of a percentage.
+    /// A difference of two shares, shown in percentage points.
     Points,
     /// A number of things.
     Count,
-    /// Megabytes a second.
+    /// Megabytes per second.
     Megabytes,
 }
 
@@ -48,19 +49,19 @@ impl Unit {
     }
 }
 
-/// The values for which a claim holds: strictly between two numbers.
+/// The values for which a claim holds: strictly between two bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
     pub above: f64,
     pub below: f64,
 }
 
-/// The paper's own numbers, as tables (see [`example`]). Those that the paper has only as a picture
-/// are estimates that agree with its text.
+/// The paper's own numbers, as tables (see [`example`]). Where the paper only has a picture, the
+/// numbers are estimates that agree with its text.
 #[derive(Debug, Clone, Copy)]
 pub struct PaperRows(pub &'static str);
 
-/// A system that lacks the paper's effect, and numbers that it could have, as tables (see
+/// A system that lacks the paper's effect, with numbers that it could have, as tables (see
 /// [`example`]).
 #[derive(Debug, Clone, Copy)]
 pub struct CounterExample {
@@ -68,17 +69,17 @@ pub struct CounterExample {
     pub rows: &'static str,
 }
 
-/// Distance that rows may have from what they stand for.
+/// Error that rows may have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Source {
-    /// Rows of real threads: what rounds differ by is the only error.
+    /// Rows of real threads. The only error is the difference between rounds.
     Measured,
-    /// Rows of virtual threads, right within this factor (`docs/manycore.md`, "How far to trust
-    /// it").
+    /// Rows of virtual threads, which are correct within this factor (`docs/manycore.md`, "How far
+    /// to trust it").
     Simulated { factor: f64 },
 }
 
-/// One claim. See the head of this file.
+/// One claim, as the head of this file describes.
 #[derive(Debug, Clone, Copy)]
 pub struct Criterion {
     claim: &'static str,
@@ -94,26 +95,26 @@ pub struct Criterion {
 /// Reason why a criterion is not decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undecided {
-    /// A round lacks rows that the claim is about.
+    /// A round lacks rows that the claim needs.
     RowsMissing,
     TooFewRounds(usize),
-    /// The interval of the rounds has a bound in it.
+    /// The interval of the rounds contains a bound.
     Crosses,
 }
 
-/// Answer of rows to a criterion.
+/// Answer that rows give to a criterion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Holds,
     Fails,
-    /// It holds or fails for the simulated machine, but not for every machine within the
+    /// The claim holds or fails for the simulated machine, but not for every machine within the
     /// simulator's error.
     WithinError,
     NotDecided(Undecided),
 }
 
 impl Answer {
-    /// In words.
+    /// The answer in words.
     pub fn words(self) -> String {
         match self {
             Answer::Holds => "holds".to_owned(),
@@ -128,7 +129,7 @@ impl Answer {
     }
 }
 
-/// Verdict whether a figure has the shape of the paper's.
+/// Verdict on whether a figure has the shape of the paper's figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Same,
@@ -139,8 +140,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on a figure: a claim that fails outweighs one that is not decided, and that one
-    /// a claim that holds.
+    /// The verdict on a figure. A claim that fails outweighs a claim that is not decided, which
+    /// outweighs a claim that holds.
     pub fn of(answers: impl IntoIterator<Item = Answer>) -> Verdict {
         let (mut holds, mut fails, mut within, mut open) = (false, false, false, false);
         for answer in answers {
@@ -161,7 +162,7 @@ impl Verdict {
         }
     }
 
-    /// In words.
+    /// The verdict in words.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Same => "same shape",
@@ -173,7 +174,7 @@ impl Verdict {
     }
 }
 
-/// Finding about one criterion, as the report shows it.
+/// Result of one criterion, as the report shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     pub claim: String,
@@ -181,17 +182,17 @@ pub struct Finding {
     pub section: String,
     /// The bounds in words.
     pub asked: String,
-    /// The system that these bounds reject, and its value.
+    /// The system that these bounds reject, with its value.
     pub rejects: String,
     /// The paper's value.
     pub paper: String,
-    /// Our median and interval.
+    /// Our median, with its interval.
     pub ours: String,
     pub answer: Answer,
 }
 
 impl Criterion {
-    /// A criterion about measured rows. `section` is where the paper makes the claim.
+    /// A criterion for measured rows. `section` is the place of the claim in the paper.
     pub const fn new(
         claim: &'static str,
         section: &'static str,
@@ -204,13 +205,13 @@ impl Criterion {
         Criterion { claim, section, unit, quantity, bounds, paper, rejects, source: Source::Measured }
     }
 
-    /// This criterion about rows that are right within a factor.
+    /// This criterion for rows that are correct within a factor.
     pub const fn simulated(self, factor: f64) -> Criterion {
         assert!(factor >= 1.0, "an error is a factor of at least 1");
         Criterion { source: Source::Simulated { factor }, ..self }
     }
 
-    /// Answers of rounds; `rounds` has the rows of each.
+    /// Applies the criterion to rounds. `rounds` has the rows of each round.
     pub fn find(&self, rounds: &[Rows]) -> Finding {
         let values: Vec<f64> = rounds.iter().filter_map(self.quantity).collect();
         let interval = Interval::of(&values);
@@ -249,8 +250,8 @@ impl Criterion {
         }
     }
 
-    /// The interval, wider by the simulator's error. A share is widened as the ratio of the two
-    /// parts of the whole; a difference by what a share of a half would be widened by.
+    /// The interval, widened by the simulator's error. A share is widened as the ratio of the two
+    /// parts of the whole. A difference is widened by as much as a share of one half.
     fn widened(&self, Interval { low, high, .. }: Interval) -> (f64, f64) {
         let Source::Simulated { factor } = self.source else { return (low, high) };
         let share = |share: f64, factor: f64| share * factor / (share * factor + 1.0 - share);
@@ -264,7 +265,7 @@ impl Criterion {
         }
     }
 
-    /// The paper's value.
+    /// The value of the paper's numbers.
     fn of_paper(&self) -> Option<f64> {
         (self.quantity)(&example::rows(self.paper.0))
     }
@@ -293,8 +294,8 @@ impl Criterion {
 
 #[cfg(test)]
 impl Criterion {
-    /// The verdicts on the paper's numbers and on the counter-example's, each as rounds that do not
-    /// differ, and without the simulator's error, which neither has.
+    /// The verdicts on the paper's numbers and on the counter-example's numbers. Each is judged as
+    /// equal rounds without the simulator's error, because neither comes from a simulation.
     pub fn verdicts_on_its_examples(&self) -> (Verdict, Verdict) {
         let measured = Criterion { source: Source::Measured, ..*self };
         let verdict = |rows: &str| {
@@ -304,7 +305,7 @@ impl Criterion {
         (verdict(self.paper.0), verdict(self.rejects.rows))
     }
 
-    /// The question, and the system that it must reject.
+    /// The claim, and the system that it must reject.
     pub fn names(&self) -> (&'static str, &'static str) {
         (self.claim, self.rejects.system)
     }
@@ -338,7 +339,7 @@ mod tests {
         assert_eq!(answer(&GAIN, &[5.0; 5]), Answer::Fails, "a bound has two sides");
         assert_eq!(answer(&GAIN, &[1.5; 5]), Answer::Fails, "a tie is no gain");
         assert_eq!(answer(&GAIN, &[1.4, 2.0, 2.0, 2.0, 2.0]), Answer::NotDecided(Undecided::Crosses));
-        // The least of nine rounds may lie outside.
+        // The least of nine rounds may lie outside the bounds.
         assert_eq!(answer(&GAIN, &[1.4, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]), Answer::Holds);
     }
 

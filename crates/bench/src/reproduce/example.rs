@@ -1,9 +1,9 @@
-//! Numbers of a paper or of a counter-example as rows, from the form in which papers print them:
-//! tables.
+//! Reads numbers of a paper or counter-example as rows. The text has the form of tables, as papers
+//! print them.
 //!
-//! Pure. A line `COLUMN over AXIS VALUE ...` begins a table; each line
-//! `NAME=WORD, NAME=WORD: NUMBER ...` below it has a number for each of these values. Numbers of
-//! several tables that agree in all names and in the axis are columns of one row. A `-` is a
+//! Pure functions. A line `COLUMN over AXIS VALUE ...` begins a table. Each line
+//! `NAME=WORD, NAME=WORD: NUMBER ...` below it has one number for each value of the axis. Numbers
+//! of several tables whose names and axis values are equal become columns of one row. A `-` is a
 //! missing number.
 
 use super::rows::Rows;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// A row's names and words.
 type Keys = BTreeMap<String, String>;
 
-/// The rows of all tables in a text; lines that have no such form are left out.
+/// The rows of all tables in a text. Lines of any other form are skipped.
 pub fn rows(text: &str) -> Rows {
     let mut rows: Vec<(Keys, BTreeMap<String, String>)> = Vec::new();
     let mut table: Option<(&str, &str, Vec<&str>)> = None;

@@ -1,7 +1,7 @@
-//! Experiments: a figure of a paper, the command that repeats it, and the criteria that compare the
-//! two.
+//! Experiments. An experiment consists of a figure of a paper, the command that repeats it, and the
+//! criteria that compare both.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::criterion::{Criterion, Finding, Verdict};
 use super::rows::Rows;
@@ -17,11 +17,11 @@ pub enum Paper {
 }
 
 impl Paper {
-    /// In the order of the report.
+    /// All papers, in the order of the report.
     pub const ALL: [Paper; 5] =
         [Paper::Aether, Paper::Eleda, Paper::Flushing, Paper::NvLogging, Paper::Cicada];
 
-    /// Its word on the command line.
+    /// The paper's name on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Paper::Aether => "aether",
@@ -32,7 +32,7 @@ impl Paper {
         }
     }
 
-    /// Its name in a sentence.
+    /// The paper's name in a sentence.
     pub fn short(self) -> &'static str {
         match self {
             Paper::Aether => "Aether",
@@ -43,7 +43,7 @@ impl Paper {
         }
     }
 
-    /// Title, as it is cited.
+    /// The paper's title, as it is cited.
     pub fn title(self) -> &'static str {
         match self {
             Paper::Aether => "Aether: a scalable approach to logging (PVLDB 2010)",
@@ -58,9 +58,9 @@ impl Paper {
 /// Kind of threads of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
-    /// This machine's, on its devices.
+    /// Threads of this machine, on its devices.
     Real,
-    /// Virtual ones, on a simulated machine with as many cores as the paper's.
+    /// Virtual threads on a simulated machine with as many cores as the paper's.
     Virtual,
 }
 
@@ -69,7 +69,7 @@ pub enum Threads {
 pub struct Judged {
     /// Finding of each criterion.
     pub findings: Vec<Finding>,
-    /// Our best against the paper's.
+    /// Comparison of our best result with the paper's best.
     pub ours: String,
 }
 
@@ -80,7 +80,7 @@ impl Judged {
     }
 }
 
-/// A rate as people read it.
+/// A rate in words.
 pub fn rate(per_second: Option<f64>) -> String {
     match per_second {
         None => "nothing".to_owned(),
@@ -93,34 +93,36 @@ pub fn rate(per_second: Option<f64>) -> String {
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment {
     pub paper: Paper,
-    /// Its number in the paper, with a letter if we take it apart.
+    /// Number of the figure in the paper, with a suffix if several experiments repeat the figure.
     pub figure: &'static str,
     pub title: &'static str,
     /// Set-up of the paper.
     pub ran: &'static str,
-    /// Set-up here.
+    /// Our set-up.
     pub here: &'static str,
     /// The paper's numbers.
     pub headline: &'static str,
-    /// Differences between the paper's set-up and ours, as far as they can decide the figure.
+    /// Differences between the paper's set-up and ours that may change the result.
     pub differs: &'static str,
     pub threads: Threads,
-    /// The command of this program, with `{csv}`, `{svg}` and `{dir}` where its files go.
+    /// The command of this program, with `{csv}`, `{svg}` and `{dir}` in place of its files and
+    /// folders.
     pub command: &'static str,
-    /// Flags that are added in a full run, and in a quick one.
+    /// Flags that are added in a full run. `quick` has the flags of a quick run.
     pub full: &'static str,
     pub quick: &'static str,
-    /// About how long they take on two cores, in seconds.
+    /// Approximate seconds of a full run on two cores. `quick_seconds` are those of a quick run.
     pub seconds: f64,
     pub quick_seconds: f64,
     /// The paper's claims.
     pub criteria: &'static [Criterion],
-    /// Our best against the paper's, from the rows of all rounds; it decides nothing.
+    /// Compares our best result with the paper's, from the rows of all rounds. The comparison does
+    /// not affect the verdict.
     pub ours: fn(&Rows) -> String,
 }
 
 impl Experiment {
-    /// Settings that experiments on this machine's threads share; each says the rest itself.
+    /// Defaults of experiments on real threads. Each experiment sets the other fields.
     pub const fn real(paper: Paper) -> Experiment {
         Experiment {
             paper,
@@ -141,7 +143,7 @@ impl Experiment {
         }
     }
 
-    /// Settings that experiments on a simulated machine share.
+    /// Defaults of experiments on a simulated machine.
     pub const fn simulated(paper: Paper) -> Experiment {
         Experiment {
             threads: Threads::Virtual,
@@ -151,12 +153,12 @@ impl Experiment {
         }
     }
 
-    /// The name of its folder, and on the command line with the paper before it.
+    /// Name of the experiment's folder, and its name on the command line.
     pub fn name(&self) -> String {
         format!("{}-{}", self.paper.word(), self.figure)
     }
 
-    /// Its number in words, such as "Figure 8, left" or "Figures 8 and 9".
+    /// The figure's number in words, such as "Figure 8, left" or "Figures 8 and 9".
     pub fn label(&self) -> String {
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         match self.figure.split_once('-') {
@@ -168,13 +170,13 @@ impl Experiment {
         }
     }
 
-    /// Answers of rows to the criteria: those of all rounds together, and those of each.
+    /// Applies the criteria. `rows` has the medians of all rounds, `rounds` the rows of each round.
     pub fn judged(&self, rows: &Rows, rounds: &[Rows]) -> Judged {
         let findings = self.criteria.iter().map(|criterion| criterion.find(rounds)).collect();
         Judged { findings, ours: (self.ours)(rows) }
     }
 
-    /// The arguments, with its files below `folder` and its work in `work`.
+    /// The arguments of the command, with its files below `folder` and its working folder `work`.
     pub fn arguments(&self, quick: bool, folder: &str, work: &str) -> Vec<String> {
         let more = if quick { self.quick } else { self.full };
         let place = |word: &str| {
@@ -186,13 +188,13 @@ impl Experiment {
         self.command.split_whitespace().chain(more.split_whitespace()).map(place).chain(rounds).collect()
     }
 
-    /// About how long it takes.
+    /// Approximate seconds of a run.
     pub fn estimate(&self, quick: bool) -> f64 {
         if quick { self.quick_seconds } else { self.seconds }
     }
 }
 
-/// A figure or table that is not run, and why.
+/// A figure or table that is not run, with the reason.
 #[derive(Debug, Clone, Copy)]
 pub struct SkippedFigure {
     pub paper: Paper,

@@ -1,15 +1,15 @@
-//! The median of several rounds, and an interval that holds the true one.
+//! The median of several rounds, and an interval around the true median.
 //!
-//! Pure. The interval's ends are rounds: nothing is assumed of how rounds are distributed.
+//! Pure functions. The ends of the interval are rounds. No distribution of the rounds is assumed.
 
-/// Rounds from which a verdict may come: of five, the least and the greatest enclose the true
-/// median in 94 of 100 measurements.
+/// Minimum number of rounds for a verdict. The least and the greatest of five rounds enclose the
+/// true median in 94 of 100 measurements.
 pub const ROUNDS_MIN: usize = 5;
 
-/// The least coverage of an interval: that of the ends of five rounds, `1 - 2 / 2^5`.
+/// Minimum coverage of an interval: that of the ends of five rounds, `1 - 2 / 2^5`.
 const COVERAGE: f64 = 0.9375;
 
-/// Median, and the interval around it, of a quantity over rounds.
+/// Median of a quantity over rounds, with an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     pub rounds: usize,
@@ -19,8 +19,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The narrowest interval between two rounds that covers the true median at least as often as
-    /// the ends of five rounds do; the ends if there are fewer. None of no rounds.
+    /// The narrowest interval between two rounds whose coverage of the true median is at least that
+    /// of the ends of five rounds. With fewer rounds it is the whole range; `None` without rounds.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -31,8 +31,8 @@ impl Interval {
     }
 }
 
-/// Probability that the true median lies between the rounds that are left when `cut` are taken away
-/// at each end (the sign test).
+/// Probability that the true median lies between the rounds that remain when `cut` rounds are
+/// removed at each end (sign test).
 fn coverage(rounds: usize, cut: usize) -> f64 {
     let (mut term, mut tail) = (0.5_f64.powi(rounds as i32), 0.0);
     for below in 0..=cut {

@@ -1,8 +1,9 @@
-//! `katydid lab reproduce`: the papers' figures, each by the command of this program that repeats
-//! it, and one report of all.
+//! `katydid lab reproduce` repeats the papers' figures, each by a command of this program, and
+//! writes one report of all figures.
 //!
-//! A process of its own for each experiment: none disturbs the next, and an interruption costs the
-//! one under way. The report is written anew after each, so it can be opened at any time.
+//! Each experiment runs in its own process, so that experiments do not disturb each other, and an
+//! interruption loses only the running experiment. The report is rewritten after each experiment,
+//! so it can be opened at any time.
 
 mod child;
 mod criterion;
@@ -35,11 +36,12 @@ use std::time::{Instant, SystemTime};
 /// Repeat the papers' figures on this machine, and write one report of them
 ///
 /// Each figure or table that measures logging is an experiment: on real threads, with delayed
-/// devices, or on simulated cores where this machine has too few. The report, DIR/report.html, is
-/// one file that needs no network: our plots, what the paper saw, whether ours has its shape
-/// (computed from criteria that it lists), and ours against the paper's best.
+/// devices, or on simulated cores if this machine has too few. The report, DIR/report.html, is one
+/// file that needs no network. It has our plots, the results of the paper, a verdict on whether our
+/// figure has the paper's shape (computed from criteria that it lists), and a comparison of our
+/// best result with the paper's
 ///
-/// It may be interrupted at any time; the same command goes on where it was.
+/// It may be interrupted at any time; the same command continues with the missing experiments
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -54,16 +56,16 @@ pub struct Reproduce {
     /// Figures of that paper, such as 3 or 8-left
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "paper")]
     figure: Vec<String>,
-    /// Short runs: everything in some minutes on two cores
+    /// Short runs: all experiments take some minutes on two cores
     #[arg(long)]
     quick: bool,
     /// Folder for the report and all rows and charts
     #[arg(long, value_name = "DIR", default_value = "katydid-reproduce")]
     out: PathBuf,
-    /// Measure anew what an earlier run has measured
+    /// Measure experiments again that an earlier run has measured
     #[arg(long)]
     again: bool,
-    /// Only list the experiments, and what is not run
+    /// Only list the experiments, and the figures that are not run
     #[arg(long)]
     list: bool,
 }
@@ -72,7 +74,7 @@ impl Reproduce {
     /// Measures what is missing, and writes the report.
     ///
     /// # Errors
-    /// A paper or figure that is not known, an experiment that failed, or a signal.
+    /// An unknown paper or figure, a failed experiment, or a signal.
     pub fn run(self) -> Result<()> {
         let chosen = self.chosen()?;
         if self.list {
@@ -108,7 +110,8 @@ impl Reproduce {
             if !matches!(chapters[at].outcome, Outcome::Measured { .. }) {
                 let mut progress = Progress::new("reproduce");
                 let message = |spent: f64| {
-                    // As fast or slow as it was so far.
+                    // Assume that the remaining experiments deviate from their estimates as much as
+                    // the finished ones.
                     let so_far = since.elapsed().as_secs_f64() - spent;
                     let pace = if estimated > 0.0 { so_far / estimated } else { 1.0 };
                     let left = ((all - estimated) * pace - spent).max(0.0);
@@ -137,7 +140,7 @@ impl Reproduce {
         self.end(&chapters, child.is_stopped())
     }
 
-    /// The experiments that are asked for.
+    /// The requested experiments.
     fn chosen(&self) -> Result<Vec<Experiment>> {
         let papers: Vec<Paper> = match self.paper.as_deref() {
             None | Some("all") => Paper::ALL.to_vec(),
@@ -154,7 +157,7 @@ impl Reproduce {
         let of_papers: Vec<Experiment> = papers::experiments()
             .into_iter()
             .filter(|experiment| papers.contains(&experiment.paper))
-            // A program without replicas does not have their command.
+            // A program without feature `replica` lacks the command of these experiments.
             .filter(|experiment| cfg!(feature = "replica") || !experiment.command.contains("lab replication"))
             .collect();
         let known: Vec<&str> = of_papers.iter().map(|experiment| experiment.figure).collect();
@@ -180,8 +183,7 @@ impl Reproduce {
         experiment.arguments(self.quick, &folder.display().to_string(), &work.display().to_string())
     }
 
-    /// The chapter that an earlier run has left, if it is of the same arguments, commit and
-    /// machine.
+    /// The chapter that an earlier run has left, if its arguments, commit and machine are the same.
     fn kept(&self, experiment: Experiment, head: &Head) -> Chapter {
         let kept = self.folder(&experiment);
         let same = |done: &Done| {
@@ -210,7 +212,7 @@ impl Reproduce {
         let ended = child.run(&arguments, &kept, tick)?;
         let work = self.out.join("work").join(experiment.name());
         if work.exists() {
-            // It was ended in the middle.
+            // The experiment was interrupted.
             std::fs::remove_dir_all(&work).map_err(|error| {
                 Failure::failed(format_args!("cannot remove {}: {error}", work.display()))
             })?;
@@ -267,7 +269,7 @@ impl Reproduce {
     }
 }
 
-/// Reads what an experiment has left, and judges it.
+/// Reads the files of an experiment, and judges its rows.
 fn measured(experiment: &Experiment, kept: &ResultFolder, done: Done) -> Result<Outcome> {
     let rows = Rows::parse(&kept.rows());
     if rows.len() == 0 {

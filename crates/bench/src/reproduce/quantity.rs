@@ -1,13 +1,14 @@
-//! Quantities that criteria make of several numbers: none as soon as one of them is missing.
+//! Quantities that criteria compute from several numbers. A result is `None` if one of the numbers
+//! is missing.
 //!
-//! Pure.
+//! Pure functions.
 
-/// A ratio, if both are there and the second is above zero.
+/// The ratio of two numbers, if the second is above 0.
 pub fn ratio(value: Option<f64>, to: Option<f64>) -> Option<f64> {
     Some(value? / to.filter(|to| *to > 0.0)?)
 }
 
-/// Difference of the first to the second.
+/// The first number minus the second.
 pub fn difference(value: Option<f64>, from: Option<f64>) -> Option<f64> {
     Some(value? - from?)
 }
@@ -16,23 +17,23 @@ fn all(values: impl IntoIterator<Item = Option<f64>>) -> Option<Vec<f64>> {
     values.into_iter().collect()
 }
 
-/// The least of all.
+/// The least of all numbers.
 pub fn least(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     all(values)?.into_iter().reduce(f64::min)
 }
 
-/// The greatest of all.
+/// The greatest of all numbers.
 pub fn greatest(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     all(values)?.into_iter().reduce(f64::max)
 }
 
-/// Their mean.
+/// The mean of all numbers.
 pub fn mean(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     let all = all(values)?;
     ratio(Some(all.iter().sum()), Some(all.len() as f64))
 }
 
-/// Each value but the first to the one before it.
+/// The ratio of each number to the number before it.
 pub fn steps(values: impl IntoIterator<Item = Option<f64>>) -> Vec<Option<f64>> {
     let all: Vec<_> = values.into_iter().collect();
     all.windows(2).map(|two| ratio(two[1], two[0])).collect()

@@ -1,17 +1,17 @@
-//! The rows that a measurement left as CSV, as criteria ask for them.
+//! The rows of a measurement, read from its CSV file, and queries on them.
 //!
-//! Pure.
+//! Pure functions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A CSV file with a head.
+/// A CSV file with a header line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rows {
     columns: HashMap<String, usize>,
     lines: Vec<Vec<String>>,
 }
 
-/// Some of its rows.
+/// A selection of rows.
 #[derive(Debug, Clone)]
 pub struct Chosen<'a> {
     rows: &'a Rows,
@@ -19,7 +19,7 @@ pub struct Chosen<'a> {
 }
 
 impl Rows {
-    /// Reads what `table::csv` writes. Lines that lack fields are left out.
+    /// Reads the output of `table::csv`. Lines with missing fields are left out.
     pub fn parse(text: &str) -> Rows {
         let mut records = records(text).into_iter();
         let Some(head) = records.next() else { return Rows::default() };
@@ -28,8 +28,8 @@ impl Rows {
         Rows { columns, lines: records.filter(|line| line.len() == wide).collect() }
     }
 
-    /// Rows of which each has names of columns and fields; a column that a row does not name is
-    /// empty in it.
+    /// Makes rows from maps of column names to fields. A column that a row does not name is empty
+    /// in that row.
     pub fn of(rows: impl Iterator<Item = BTreeMap<String, String>>) -> Rows {
         let rows: Vec<_> = rows.collect();
         let names: BTreeSet<&String> = rows.iter().flat_map(BTreeMap::keys).collect();
@@ -40,7 +40,7 @@ impl Rows {
         Rows { columns: names.into_iter().cloned().enumerate().map(|(at, name)| (name, at)).collect(), lines }
     }
 
-    /// The rows of each round, as column `round` numbers them.
+    /// The rows of each round, by column `round`.
     pub fn rounds(text: &str) -> Vec<Rows> {
         let all = Rows::parse(text);
         let of_round = |number: &String| Rows {
@@ -50,12 +50,12 @@ impl Rows {
         all.all().words("round").iter().map(of_round).collect()
     }
 
-    /// All of them.
+    /// Selects all rows.
     pub fn all(&self) -> Chosen<'_> {
         Chosen { rows: self, lines: self.lines.iter().map(Vec::as_slice).collect() }
     }
 
-    /// Those with these values in these columns.
+    /// Selects the rows with these values in these columns.
     pub fn with(&self, wanted: &[(&str, &str)]) -> Chosen<'_> {
         wanted.iter().fold(self.all(), |chosen, (column, value)| chosen.with(column, value))
     }
@@ -71,7 +71,7 @@ impl<'a> Chosen<'a> {
         self.rows.columns.get(column).map_or("", |at| line[*at].as_str())
     }
 
-    /// Those of them with `value` in `column`. Words may be written with a hyphen or an underscore.
+    /// Keeps the rows with `value` in `column`. Hyphens and underscores in words are equal.
     pub fn with(mut self, column: &str, value: &str) -> Chosen<'a> {
         let rows = self.rows;
         let same = |field: &str| {
@@ -83,19 +83,19 @@ impl<'a> Chosen<'a> {
         self
     }
 
-    /// Those of them that have nothing in `column`.
+    /// Keeps the rows whose `column` is empty.
     pub fn without(mut self, column: &str) -> Chosen<'a> {
         let rows = self.rows;
         self.lines.retain(|line| rows.columns.get(column).is_some_and(|at| line[*at].is_empty()));
         self
     }
 
-    /// The numbers in a column, as far as there are any.
+    /// The numbers in a column. Fields that are no numbers are left out.
     pub fn numbers(&self, column: &str) -> Vec<f64> {
         self.lines.iter().filter_map(|line| number(self.field(line, column))).collect()
     }
 
-    /// The words in a column, each once, in order.
+    /// The distinct words in a column, in order.
     pub fn words(&self, column: &str) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for line in &self.lines {
@@ -112,12 +112,12 @@ impl<'a> Chosen<'a> {
         self.numbers(column).into_iter().reduce(f64::max)
     }
 
-    /// The least.
+    /// The least number in a column.
     pub fn least(&self, column: &str) -> Option<f64> {
         self.numbers(column).into_iter().reduce(f64::min)
     }
 
-    /// The number in a column of the only row; none if there is another one.
+    /// The number in a column, if exactly one row is selected.
     pub fn only(&self, column: &str) -> Option<f64> {
         match self.lines.as_slice() {
             [line] => number(self.field(line, column)),
@@ -125,7 +125,7 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// Points of `y` over `x`, from left to right.
+    /// Points of `y` over `x`, in ascending order of `x`.
     pub fn over(&self, x: &str, y: &str) -> Vec<(f64, f64)> {
         let point = |line: &&'a [String]| Some((number(self.field(line, x))?, number(self.field(line, y))?));
         let mut points: Vec<_> = self.lines.iter().filter_map(point).collect();
@@ -138,7 +138,7 @@ fn number(field: &str) -> Option<f64> {
     field.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// The fields of each line; quoted ones may hold anything.
+/// The fields of each line. A quoted field may contain any character.
 fn records(text: &str) -> Vec<Vec<String>> {
     let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
     let (mut quoted, mut chars) = (false, text.chars().peekable());

@@ -1,8 +1,8 @@
-//! Files that are kept of each experiment, so that an interrupted report goes on where it was.
+//! Files of each experiment, from which an interrupted report continues.
 //!
-//! A folder for each: `rows.csv`, charts, `output.txt`, `errors.txt`, and last `done.json`. One
-//! without the last was interrupted, and is measured again; so is one of other arguments or of
-//! another commit.
+//! Each experiment has a folder with `rows.csv`, charts, `output.txt`, `errors.txt`, and finally
+//! `done.json`. An experiment without `done.json` was interrupted, and is measured again. An
+//! experiment with other arguments, another commit or another machine is also measured again.
 
 use katydid_command::failure::{Failure, Result};
 use katydid_command::whole_file;
@@ -23,7 +23,7 @@ pub struct Done {
     pub commit: String,
     pub machine: String,
     pub seconds: f64,
-    /// Time at which it was done, in seconds since 1970.
+    /// Time at which the experiment ended, in seconds since 1970.
     pub at: u64,
 }
 
@@ -32,7 +32,7 @@ fn cannot(what: &str, path: &Path, error: impl std::fmt::Display) -> Failure {
 }
 
 impl ResultFolder {
-    /// An emptied folder.
+    /// Creates the folder, or empties an existing one.
     pub fn begin(&self) -> Result<()> {
         if self.folder.exists() {
             fs::remove_dir_all(&self.folder).map_err(|error| cannot("empty", &self.folder, error))?;
@@ -40,20 +40,19 @@ impl ResultFolder {
         fs::create_dir_all(&self.folder).map_err(|error| cannot("create", &self.folder, error))
     }
 
-    /// A file in it.
+    /// Path of a file in the folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Says that it is done.
+    /// Writes `done.json`.
     pub fn finish(&self, done: &Done) -> Result<()> {
         let Done { arguments, commit, machine, seconds, at } = done;
         let value = json!({"arguments": arguments, "commit": commit, "machine": machine, "seconds": seconds, "at": at});
         whole_file::write(&self.file("done.json"), format!("{value:#}\n").as_bytes())
     }
 
-    /// The record of an experiment that was done, if it was; a file that is no such thing counts as
-    /// none.
+    /// The contents of `done.json`; `None` if the file is missing or malformed.
     pub fn done(&self) -> Option<Done> {
         let value: Value = serde_json::from_slice(&fs::read(self.file("done.json")).ok()?).ok()?;
         let text = |name: &str| Some(value.get(name)?.as_str()?.to_owned());
@@ -67,7 +66,7 @@ impl ResultFolder {
         })
     }
 
-    /// Its charts, by name.
+    /// Names of the charts in the folder.
     pub fn charts(&self) -> Result<Vec<String>> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(Vec::new()) };
         let mut paths: Vec<PathBuf> = entries
@@ -81,17 +80,17 @@ impl ResultFolder {
             .collect()
     }
 
-    /// Its rows as CSV; empty if there are none.
+    /// The rows as CSV; empty if there are none.
     pub fn rows(&self) -> String {
         fs::read_to_string(self.file("rows.csv")).unwrap_or_default()
     }
 
-    /// Its rows of each round as CSV; empty if there are none.
+    /// The rows of each round as CSV; empty if there are none.
     pub fn rounds(&self) -> String {
         fs::read_to_string(self.file("rounds.csv")).unwrap_or_default()
     }
 
-    /// The last lines that its errors end in.
+    /// The last lines of the errors.
     pub fn last_errors(&self) -> String {
         let text = fs::read(self.file("errors.txt")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);

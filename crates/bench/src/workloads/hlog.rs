@@ -1,5 +1,5 @@
-//! Latencies as an HdrHistogram log, which the usual plotters read: one line per second for reads
-//! (tag `READ`) and one for durable commits (tag `COMMIT`), in nanoseconds.
+//! Latencies as an HdrHistogram log, which common plotters read. It has one line per second for
+//! reads (tag `READ`) and one for durable commits (tag `COMMIT`), in nanoseconds.
 
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -7,7 +7,7 @@ use katydid_command::failure::{Failure, Result};
 use katydid_workload::drive::Outcome;
 use std::path::Path;
 
-/// Nanoseconds in the unit of the column of maxima, which plotters take for milliseconds.
+/// Nanoseconds in the unit of the column of maxima. Plotters expect milliseconds.
 const MAX_VALUE_DIVISOR: f64 = 1e6;
 
 /// Writes the intervals of a run to `file`.

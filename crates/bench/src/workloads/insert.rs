@@ -1,4 +1,4 @@
-//! `bench insert`.
+//! The command `bench insert`.
 
 use super::ledger::Entry;
 use super::report::{Kinds, Loaded, Measured};
@@ -20,7 +20,7 @@ pub enum Order {
 
 /// Run single-insert transactions with keys that never repeat
 ///
-/// Without limits it runs for 10 seconds. Run again on the same folder, it inserts other keys.
+/// Without limits it runs for 10 seconds. A later run on the same folder inserts other keys
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -79,8 +79,8 @@ impl Insert {
                 "table {TABLE:?} was filled {RUNS_MAX} times: use --fresh"
             )));
         }
-        // Written before the first insert: whatever becomes of this run, the next one has keys of
-        // its own.
+        // Written before the first insert, so that the next run uses other keys even if this run
+        // fails.
         let entry = Entry { next: number + 1, finished: false, ..before.clone() };
         runner.ledger.write(TABLE, &entry)?;
 
@@ -91,7 +91,7 @@ impl Insert {
         let inserts = Inserts::new(self.key_bytes, self.value_bytes, order, number);
         let (outcome, cpu) = runner.phase("run", &[TABLE], &inserts, &plan)?;
         let count = before.count + outcome.transactions;
-        // After a run that was killed it is not known how many keys it left.
+        // After a killed run, the number of its keys is unknown.
         let counted = if before.finished { runner.count(setup, TABLE, count)? } else { None };
         runner.ledger.write(TABLE, &Entry { count, finished: before.finished, ..entry })?;
 

@@ -1,32 +1,32 @@
-//! Record of what earlier runs of a bench left in a database: a table of its own (`katydid_bench`)
-//! says, for each workload or table it filled, with what and how far.
+//! Record of the data that earlier runs of `bench` left in a database. The table `katydid_bench`
+//! states, for each workload or table, the shape and progress of its data.
 //!
-//! An entry says `finished` only while no run is under way: the next bench notices one that was
-//! killed.
+//! An entry says `finished` only while no run is under way, so that the next run notices a run that
+//! was killed.
 
 use katydid::{Database, Table};
 use katydid_command::failure::{Failure, Result};
 use serde_json::{Value, json};
 
-/// Record of one table, or of the tables of one workload.
+/// Entry of one table, or of the tables of one workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entry {
-    /// Contents that were filled in, in words: another filling has other words.
+    /// Description of the contents. Different contents have different descriptions.
     pub shape: String,
-    /// The tables, where there are others than the one it is called by.
+    /// The tables, if they differ from the entry's name.
     pub tables: Vec<String>,
     /// Seed of random content.
     pub seed: u64,
-    /// Number at which new keys go on.
+    /// Number of the next new key.
     pub next: u64,
-    /// Number of keys, or of what else is counted.
+    /// Number of keys, or of other counted rows.
     pub count: u64,
-    /// True if the last run came to its end.
+    /// True if the last run ended normally.
     pub finished: bool,
 }
 
 impl Entry {
-    /// The entry of what is called `name`, from its text.
+    /// Decodes the entry called `name`.
     pub fn parse(name: &str, text: &[u8]) -> Result<Entry> {
         let value: Value = serde_json::from_slice(text).map_err(|error| {
             Failure::failed(format_args!("the entry of {name:?} in table {LEDGER}: {error}"))
@@ -51,7 +51,7 @@ impl Entry {
     }
 }
 
-/// The table that says what was filled how far.
+/// The table of entries.
 #[derive(Debug)]
 pub struct Ledger {
     database: Database,
@@ -62,25 +62,25 @@ pub struct Ledger {
 pub const LEDGER: &str = "katydid_bench";
 
 impl Ledger {
-    /// The ledger of a database, created if need be.
+    /// The ledger of a database. Creates the table if it is missing.
     pub fn open(database: &Database) -> Result<Ledger> {
         Ok(Ledger { table: database.table(LEDGER)?, database: database.clone() })
     }
 
-    /// The record of `name`.
+    /// The entry called `name`, if there is one.
     pub fn read(&self, name: &str) -> Result<Option<Entry>> {
         let bytes = self.database.get(&self.table, name)?;
         bytes.map(|bytes| Entry::parse(name, &bytes)).transpose()
     }
 
-    /// Writes what is known of what is called `name`, durably.
+    /// Writes the entry called `name` durably.
     pub fn write(&self, name: &str, entry: &Entry) -> Result<()> {
         self.database.put(&self.table, name, entry.text())?;
         Ok(self.database.sync().map(drop)?)
     }
 
-    /// Drops these tables, and those of what is called `name`, and forgets it. Whatever a crash
-    /// leaves, the tables are not used again.
+    /// Deletes the entry called `name`, and drops these tables and the entry's tables. After a
+    /// crash in between, the tables are not used again.
     pub fn forget(&self, name: &str, tables: &[&str]) -> Result<()> {
         let known = self.read(name).ok().flatten().unwrap_or_default();
         self.database.delete(&self.table, name)?;

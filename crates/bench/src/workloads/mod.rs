@@ -1,5 +1,5 @@
-//! Workloads under load: each is loaded, run durably, checked, and reported beside what the device
-//! can do.
+//! Workloads under load. Each is loaded, run durably, checked, and reported with the rates of the
+//! raw device.
 
 mod hlog;
 pub mod insert;

@@ -1,7 +1,7 @@
-//! A group of replicas under a driver: `bench ycsb --replicas`.
+//! `bench ycsb --replicas`: a group of replicas under a driver.
 //!
-//! The records, and the note of what was loaded (`ledger`), are tables of the group. Raw devices
-//! are not measured: they are those of other machines.
+//! The records, and the notes of loaded data (`ledger`), are tables of the group. Raw devices are
+//! not measured, because they belong to other machines.
 
 use super::ledger::{Entry, LEDGER};
 use super::report::{Counted, Kinds, Loaded, Measured, Report};
@@ -19,26 +19,26 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Time that a commit may take: longer than an election.
+/// Maximum time of a commit, longer than an election.
 const WAIT: Duration = Duration::from_secs(60);
-/// Commits in flight of each thread that loads: each has a connection.
+/// Commits in flight of each loading thread. Each needs a connection.
 const LOAD_IN_FLIGHT: usize = 32;
-/// Rows that are deleted, or counted, by one call.
+/// Number of rows that one call deletes or counts.
 const ROWS: u32 = 5_000;
 
 /// Flags that choose a group of replicas.
 #[derive(Debug, Args)]
 pub struct ReplicaFlags {
     /// Drive the group of replicas at these addresses, without TLS, instead of a database of this
-    /// process; one that runs is enough
+    /// process; the address of one running replica is enough
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', conflicts_with_all = FLAGS_OF_DATABASES)]
     replicas: Vec<String>,
-    /// With --replicas: acknowledge a commit when every voter has it, not a majority
+    /// With --replicas: acknowledge a commit when every voter has it, instead of a majority
     #[arg(long, requires = "replicas")]
     all: bool,
 }
 
-/// Flags about a database that this process opens.
+/// Flags that concern a database of this process.
 const FLAGS_OF_DATABASES: [&str; 25] = [
     "dir",
     "engine",
@@ -86,7 +86,7 @@ pub struct ReplicatedRun<'r> {
     pub plan: &'r Plan,
 }
 
-/// The notes of what was loaded, as rows of the group.
+/// The notes of loaded data, as rows of the group.
 struct GroupLedger {
     client: Client,
     last: RequestId,
@@ -112,8 +112,8 @@ impl GroupLedger {
         self.commit(WriteSet::default().put(LEDGER, name, entry.text()))
     }
 
-    /// Deletes all rows of a table, and the note of it before them: after a crash in the middle the
-    /// rest is not taken for loaded records.
+    /// Deletes the note of a table, and then all its rows. If the deletion is interrupted, the
+    /// remaining rows are not taken for loaded records.
     fn forget(&mut self, table: &str) -> Result<()> {
         self.commit(WriteSet::default().delete(LEDGER, table))?;
         loop {
@@ -126,7 +126,7 @@ impl GroupLedger {
         }
     }
 
-    /// Number of rows of a table that no client writes to.
+    /// Number of rows of a table to which no client writes.
     fn count(&self, table: &str) -> Result<u64> {
         let (mut low, mut count) = (Bound::Unbounded, 0);
         loop {
@@ -229,7 +229,7 @@ impl ReplicatedRun<'_> {
         Ok((entry, Some(loaded)))
     }
 
-    /// Writes and prints the report, with the state of the group at the end.
+    /// Writes and prints the report, with the final state of the group.
     pub fn report(&self, mut measured: Measured) -> Result<()> {
         let client = self.client()?;
         let states = client.addresses().iter().filter_map(|address| client.status(address).ok());

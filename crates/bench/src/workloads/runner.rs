@@ -1,4 +1,4 @@
-//! An open database under a driver: loads, runs, counts, reports.
+//! Loads, runs, counts and reports with an open database.
 
 use super::hlog;
 use super::ledger::{self, Entry, Ledger};
@@ -14,16 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Tables with more keys than this are not counted afterwards.
+/// Maximum number of keys in a table whose keys are counted after a run.
 pub const COUNTED_MAX: u64 = 5_000_000;
 
-/// Time of a run if nothing else is said.
+/// Time of a run without limits.
 pub const TIME: Duration = Duration::from_secs(10);
 
-/// Transactions in flight per thread while loading, at least.
+/// Minimum transactions in flight per thread while loading.
 const LOAD_IN_FLIGHT: usize = 256;
 
-/// Plan for loading, where a run is planned like this.
+/// Plan for loading, if `run` is the plan of the run.
 pub fn load_plan(run: &Plan) -> Plan {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Plan {
@@ -34,7 +34,7 @@ pub fn load_plan(run: &Plan) -> Plan {
     }
 }
 
-/// An open database under a driver.
+/// An open database on which workloads run.
 pub struct Runner {
     pub opened: Opened,
     pub store: KatydidStore,
@@ -43,7 +43,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Opens the database. The first signal stops the phase under way.
+    /// Opens the database. The first signal stops the running phase.
     pub fn new(setup: &Setup) -> Result<Runner> {
         let stop = stop_flag()?;
         let opened = setup.open()?;
@@ -51,7 +51,7 @@ impl Runner {
         Ok(Runner { store: KatydidStore::new(opened.database.clone()), ledger, opened, stop })
     }
 
-    /// Runs one phase. Returns its result and the processor time it took.
+    /// Runs one phase. Returns its result and the processor time that it took.
     pub fn phase<W: Workload>(
         &self,
         name: &str,
@@ -62,9 +62,9 @@ impl Runner {
         phase(&self.store, name, tables, workload, plan, &self.stop)
     }
 
-    /// The record of an earlier run under `name`, to go on with, or `None` if the data has to be
-    /// loaded. `shape` says what is wanted in these tables; they are dropped first if something new
-    /// is asked for.
+    /// The entry of an earlier run under `name`, to continue from, or `None` if the data has to be
+    /// loaded. `shape` describes the wanted contents. The tables are dropped first if the user asks
+    /// for fresh data.
     pub fn earlier(&self, setup: &Setup, name: &str, tables: &[&str], shape: &str) -> Result<Option<Entry>> {
         if setup.fresh {
             self.ledger.forget(name, tables)?;
@@ -75,7 +75,7 @@ impl Runner {
         usable(self.ledger.read(name)?, name, tables, shape, &advice, is_there)
     }
 
-    /// Loads to the end, or says that it was stopped.
+    /// Loads to the end. A signal before the end is an error.
     pub fn load<W: Workload>(
         &self,
         tables: &[&str],
@@ -85,7 +85,7 @@ impl Runner {
         load(&self.store, tables, workload, plan, &self.stop)
     }
 
-    /// Counts the keys of a table, unless there are very many.
+    /// Counts the keys of a table, unless more than [`COUNTED_MAX`] are expected.
     pub fn count(&self, setup: &Setup, table: &str, expected: u64) -> Result<Option<Counted>> {
         if setup.no_check || expected > COUNTED_MAX {
             return Ok(None);
@@ -94,8 +94,8 @@ impl Runner {
         Ok(Some(Counted { what: "keys", found, expected, also: None }))
     }
 
-    /// Closes the database, writes and prints the report; fails if what was counted is not what was
-    /// acknowledged.
+    /// Closes the database, writes and prints the report. Fails if the number of keys differs from
+    /// the number of acknowledged ones.
     pub fn finish(self, setup: &Setup, measured: Measured) -> Result<()> {
         let Runner { opened, store, ledger, .. } = self;
         drop((store, ledger));
@@ -113,8 +113,8 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Runs one phase on a store, until its end or until `stop` is set: its outcome, and the processor
-/// time of this process.
+/// Runs one phase on a store, until its end or until `stop` is set. Returns its outcome, and the
+/// processor time of this process.
 pub fn phase<S: Store, W: Workload>(
     store: &S,
     name: &str,
@@ -164,8 +164,8 @@ pub fn load<S: Store, W: Workload>(
     Ok(loaded)
 }
 
-/// The entry of an earlier run that can be used again; `None` if there was no run and no table.
-/// Everything else is an error, which ends with `advice`.
+/// The entry of an earlier run that can be used again; `None` if there was no run and no table. All
+/// other states are errors, whose messages end with `advice`.
 pub fn usable(
     entry: Option<Entry>,
     name: &str,

@@ -1,8 +1,8 @@
-//! Flags of all workloads, and the database they open.
+//! Flags of all workloads, and the database that they open.
 //!
-//! 1. A folder that is neither empty nor a database is refused and left alone.
-//! 2. With the log in memory the folder is no database afterwards; it must be new or empty before,
-//!    and is removed.
+//! 1. A folder that is neither empty nor a database is refused and not changed.
+//! 2. With the log in memory, no database remains. The folder must be new or empty before, and is
+//!    removed.
 
 use crate::grid::flags::Tuning;
 use crate::host::device::{Device, MethodName};
@@ -45,13 +45,13 @@ fn engines(text: &str) -> std::result::Result<Engines, String> {
     }
 }
 
-/// Flags of every bench.
+/// Flags of every workload.
 #[derive(Debug, Clone, Args)]
 pub struct Setup {
-    /// Folder to work in, created if it is missing; must be empty or hold a database
+    /// Folder to work in, created if it is missing; it must be empty or contain a database
     #[arg(long, value_name = "DIR", default_value = "katydid-bench")]
     pub dir: PathBuf,
-    /// Client threads [default: the workload's, else 16]
+    /// Number of client threads [default: the workload's, otherwise 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub threads: Option<u32>,
     /// Run for this number of seconds
@@ -60,11 +60,12 @@ pub struct Setup {
     /// Run this number of transactions
     #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
-    /// Transactions in flight per thread: 1 blocks in each commit, more uses callbacks
+    /// Transactions in flight per thread: with 1 a thread blocks in each commit, with more it uses
+    /// callbacks
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub in_flight: u32,
-    /// Maximum transactions a second, all threads together; latencies then count from when each was
-    /// due
+    /// Maximum transactions per second of all threads together; latencies then count from the time
+    /// at which each was due
     #[arg(long, value_name = "RATE")]
     pub target: Option<f64>,
     /// Engine: paged, memory or all. With all, the engines run one after the other, each in its own
@@ -85,20 +86,20 @@ pub struct Setup {
     /// slotted, per-commit or inline
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     pub sync: SyncKind,
-    /// Ablation: what `adaptive` and `pipelined` do without one of their heuristics
+    /// Ablation: run `adaptive` or `pipelined` without one of its heuristics
     #[arg(long, value_name = "HEURISTIC", value_parser = word::<Heuristic>)]
     pub without: Option<Heuristic>,
     /// Durability at which a commit is acknowledged: buffered, written or durable
     #[arg(long, value_name = "LEVEL", default_value = "durable", value_parser = word::<Durability>)]
     pub durability: Durability,
-    /// Time at which a commit drops its locks: early or after-durable
+    /// When a commit releases its locks: early or after-durable
     #[arg(long, value_name = "WHEN", default_value = "early", value_parser = word::<LockRelease>)]
     pub lock_release: LockRelease,
-    /// Memory engine: when a transaction looks for conflicts, and after which it pauses:
-    /// at-validation or early
+    /// Memory engine: when a transaction looks for conflicts and pauses after them: at-validation
+    /// or early
     #[arg(long, value_name = "RULE", default_value = "at-validation", value_parser = word::<Contention>)]
     pub contention: Contention,
-    /// Memory engine: how long it keeps a version that was replaced: until-unread or until-durable
+    /// Memory engine: how long replaced versions are kept: until-unread or until-durable
     #[arg(long, value_name = "RULE", default_value = "until-unread", value_parser = word::<OldVersions>)]
     pub old_versions: OldVersions,
     /// Paged engine: bytes of pages kept in memory
@@ -113,48 +114,48 @@ pub struct Setup {
     /// I/O method of the log
     #[arg(long, value_enum, default_value = "direct")]
     pub method: MethodName,
-    /// Paged engine: how pages travel
+    /// Paged engine: I/O method of pages
     #[arg(long, value_enum, default_value = "buffered")]
     pub page_method: MethodName,
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
-    /// Write all figures to a file, as one JSON object
+    /// Write all results to a file, as one JSON object
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write latencies to a file, as an HdrHistogram log
     #[arg(long, value_name = "FILE")]
     pub hdr: Option<PathBuf>,
-    /// Drop what an earlier bench left in the tables
+    /// Drop the tables that an earlier run left
     #[arg(long)]
     pub fresh: bool,
-    /// Do not check afterwards what is there
+    /// Do not check the data after the run
     #[arg(long)]
     pub no_check: bool,
-    /// Do not measure the raw device before
+    /// Do not measure the raw device before the run
     #[arg(long)]
     pub no_limit: bool,
 }
 
-/// Threads if neither the command line nor a workload file says how many.
+/// Number of threads if neither the command line nor a workload file gives it.
 pub const THREADS: u32 = 16;
 
 /// Time of each of the two measurements of the raw device.
 const LIMIT_TIME: Duration = Duration::from_millis(500);
 
-/// An open database to bench, and what is to be known about it.
+/// An open database, with the facts that the report needs.
 pub struct Opened {
     pub database: Database,
-    /// Lets others look at the database.
+    /// Socket through which other processes can read the database.
     pub socket: Option<Socket>,
-    /// Kind of memory of a log in NVRAM.
+    /// Form of a log's NVRAM.
     pub nvram: Option<Form>,
     pub limit: Option<Limit>,
     pub machine: Machine,
     found: FolderState,
 }
 
-/// A file's name with the engine's in it.
+/// Adds the engine's name to the name of a file.
 fn with_engine(file: &Path, engine: EngineKind) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let extension =
@@ -163,7 +164,7 @@ fn with_engine(file: &Path, engine: EngineKind) -> PathBuf {
 }
 
 impl Setup {
-    /// One for each engine that is to be measured.
+    /// One setup for each engine to measure.
     pub fn each(&self) -> Vec<Setup> {
         let of = |engine: EngineKind| Setup {
             dir: self.dir.join(engine.to_string()),
@@ -178,7 +179,7 @@ impl Setup {
         }
     }
 
-    /// Opens the database and measures the raw device beside it.
+    /// Opens the database, and measures the raw device.
     pub fn open(&self) -> Result<Opened> {
         let found = folder::look(&self.dir)?;
         let cache_bytes = usize::try_from(self.cache).unwrap_or(usize::MAX);
@@ -247,7 +248,7 @@ impl Setup {
         Ok(Opened { database, socket, nvram, limit, machine: Machine::read(&self.dir), found })
     }
 
-    /// The sync protocol, without the heuristic that is left out.
+    /// The sync protocol, without the heuristic that is switched off.
     fn sync_design(&self) -> Result<SyncDesign> {
         match self.without {
             None => Ok(self.sync.into()),
@@ -264,7 +265,7 @@ impl Setup {
         Limit::measure(&self.dir, self.method.method(), LIMIT_TIME)
     }
 
-    /// Plan of a run, apart from what the workload says.
+    /// Plan of a run. The workload may change it.
     pub fn plan(&self, threads: u32) -> Plan {
         Plan {
             threads: threads as usize,
@@ -278,7 +279,7 @@ impl Setup {
         }
     }
 
-    /// The options that are reported.
+    /// The options for the report.
     pub fn options(&self, plan: &Plan, database: &Database) -> Vec<(&'static str, Value)> {
         let defaults = Options::default();
         let mut options = vec![
@@ -288,7 +289,7 @@ impl Setup {
             ("seconds", plan.time.map(|time| time.as_secs_f64()).into()),
             ("operations", plan.transactions.into()),
             ("target", plan.target.into()),
-            // Only where there is a rate is there a difference.
+            // This option has an effect only if a rate is given.
             ("latency_from", plan.target.map(|_| latency_from(plan.latency_from)).into()),
             ("inserter", self.inserter.to_string().into()),
             ("slots", self.tuning.slots.into()),
@@ -322,14 +323,14 @@ impl Setup {
                 ("old_versions", self.old_versions.to_string().into()),
                 ("memory_bytes", memory.limit_bytes.into()),
             ]),
-            // The engine may learn to say more than this program knows.
+            // A newer engine may report more than this program knows.
             _ => {}
         }
         options
     }
 }
 
-/// Word for where latencies are measured from.
+/// Word for the time from which latencies are measured.
 pub fn latency_from(from: LatencyFrom) -> &'static str {
     match from {
         LatencyFrom::Intended => "intended start",
@@ -338,7 +339,7 @@ pub fn latency_from(from: LatencyFrom) -> &'static str {
 }
 
 impl Opened {
-    /// Closes the database. Returns where its data is now.
+    /// Closes the database. Returns a description of the place of its data.
     pub fn close(mut self, setup: &Setup) -> Result<String> {
         drop(self.socket.take());
         self.database.close()?;

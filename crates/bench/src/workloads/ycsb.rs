@@ -1,4 +1,4 @@
-//! `bench ycsb`.
+//! The command `bench ycsb`.
 
 use super::ledger::Entry;
 #[cfg(feature = "replica")]
@@ -17,12 +17,12 @@ use std::time::Duration;
 
 /// Run a YCSB workload: load phase, run phase, report
 ///
-/// The workload is a YCSB properties file; -p and flags override what it says. Each request is one
-/// transaction, and each commit is acknowledged only when it is durable, unless --durability asks
-/// for less. Without limits in the file or on the command line it runs for 10 seconds. A folder
-/// that is loaded already is used again if it was loaded for the same records. With --replicas the
-/// requests go to a group of replicas that runs (`katydid replica`): each client has a session, an
-/// update reads the record and writes it in two calls, and an insert does not look for its key.
+/// The workload is a YCSB properties file; -p and flags override its properties. Each request is
+/// one transaction, and each commit is acknowledged only when it is durable, unless --durability
+/// sets a weaker level. Without limits in the file or on the command line it runs for 10 seconds. A
+/// folder that is already loaded is used again if its records match. With --replicas the requests
+/// go to a running group of replicas (`katydid replica`): each client has a session, an update
+/// reads and writes the record in two calls, and an insert does not check whether its key exists
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,10 +34,10 @@ pub struct Ycsb {
     /// YCSB properties file [default: workload A]
     #[arg(long, value_name = "FILE")]
     workload: Option<PathBuf>,
-    /// Set a property, as if it stood at the end of the file
+    /// Set a property, as if it were at the end of the file
     #[arg(short = 'p', value_name = "NAME=VALUE")]
     property: Vec<String>,
-    /// Records to load, whatever the file says
+    /// Number of records to load; overrides the file
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     records: Option<u64>,
     #[cfg(feature = "replica")]
@@ -47,8 +47,8 @@ pub struct Ycsb {
     setup: Setup,
 }
 
-/// Requests a second that are assumed when the number of requests is not known, only to spread a
-/// zipfian over the records to come.
+/// Requests per second that are assumed if the number of requests is unknown, to spread a zipfian
+/// distribution over future records.
 const ASSUMED_RATE: f64 = 50_000.0;
 
 impl Ycsb {
@@ -192,13 +192,13 @@ fn load_plan_of(settings: &Settings, plan: &Plan) -> Plan {
     Plan { failure_retries, ..load_plan(plan) }
 }
 
-/// Number of requests that a run will make, as far as it is known.
+/// Expected number of requests of a run.
 fn expected(plan: &Plan) -> u64 {
     let assumed = || (plan.time.unwrap_or(TIME).as_secs_f64() * ASSUMED_RATE) as u64;
     plan.transactions.unwrap_or_else(assumed)
 }
 
-/// Words that tell loaded records from others.
+/// Description that distinguishes these records from records with other settings.
 fn shape(settings: &Settings) -> String {
     format!(
         "records {}+{}, fields {} of {:?}, {:?} keys padded to {}{}",

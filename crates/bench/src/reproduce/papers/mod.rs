@@ -1,7 +1,7 @@
-//! The experiments, a file for each paper.
+//! The experiments, in one file for each paper.
 //!
-//! Pure. Criteria are about shapes: which system is ahead, what grows, what stands still. How far a
-//! figure of ours is ahead of the paper's best is printed beside it and decides nothing.
+//! Pure functions. Criteria are about shapes: which system is ahead, what grows, what stands still.
+//! The report also prints our lead over the paper's best system, which does not affect the verdict.
 
 mod aether;
 mod cicada;
@@ -23,7 +23,7 @@ pub fn experiments() -> Vec<Experiment> {
     .concat()
 }
 
-/// Figures that are not run.
+/// Figures that are not run, with the reasons.
 pub fn not_run() -> Vec<SkippedFigure> {
     [aether::NOT_RUN, eleda::NOT_RUN, flushing::NOT_RUN, nvlogging::NOT_RUN, cicada::NOT_RUN].concat()
 }

@@ -1,15 +1,15 @@
-//! The report: one HTML file that needs nothing else.
+//! The report: one self-contained HTML file.
 //!
-//! Pure. No script and no network: charts lie in it as SVG. Colours follow what the reader's
-//! browser prefers. On a narrow screen a table's rows become lists and charts shrink, so that
-//! nothing scrolls sideways.
+//! Pure functions. The file has no scripts and needs no network; it contains its charts as SVG.
+//! Colours follow the preference of the reader's browser. On a narrow screen the rows of a table
+//! become lists and charts shrink, so that nothing scrolls sideways.
 
 use super::criterion::{Answer, Finding, Verdict};
 use super::experiment::{Experiment, Judged, Paper, SkippedFigure, Threads};
 use super::interval::ROUNDS_MIN;
 use super::state::Done;
 
-/// An experiment and what came of it.
+/// An experiment with its outcome.
 #[derive(Debug)]
 pub struct Chapter {
     pub experiment: Experiment,
@@ -25,7 +25,7 @@ pub enum Outcome {
         charts: Vec<String>,
     },
     Failed(String),
-    /// It was interrupted, or its turn has not come.
+    /// The experiment was interrupted or has not started.
     NotYet,
 }
 
@@ -37,12 +37,12 @@ pub struct Head {
     pub quick: bool,
 }
 
-/// Text as HTML.
+/// Escapes a text for HTML.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Prose as HTML: what stands between backticks is code.
+/// Prose as HTML. Text between backticks becomes code.
 fn prose(text: &str) -> String {
     let parts = escaped(text);
     let parts = parts.split('`').enumerate();
@@ -73,7 +73,7 @@ fn badge_of(answer: Answer) -> String {
     format!("<span class=\"badge {class}\">{}</span>", answer.words())
 }
 
-/// The whole file.
+/// The HTML of the whole report.
 pub fn html(head: &Head, chapters: &[Chapter], left: &[SkippedFigure]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -136,8 +136,8 @@ fn contents(chapters: &[Chapter]) -> String {
     list + "</ul>\n</nav>\n"
 }
 
-/// A table's head, and its rows; each field has the column's name for screens that are too narrow
-/// for columns.
+/// A table's head and rows. Each cell also names its column, for screens that are too narrow for
+/// columns.
 fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let names: String = columns.iter().map(|name| format!("<th>{name}</th>")).collect();
     let mut table = format!("<table>\n<thead><tr>{names}</tr></thead>\n<tbody>\n");
@@ -233,12 +233,12 @@ fn chapter(chapter: &Chapter) -> String {
     text + "<p class=\"back\"><a href=\"#contents\">Contents</a> <a href=\"#summary\">All verdicts</a></p>\n</section>\n"
 }
 
-/// A chart as part of a page: from its root element on.
+/// A chart as part of a page: its text from the root element on.
 fn inline(chart: &str) -> &str {
     chart.find("<svg").map_or("", |at| chart[at..].trim_end())
 }
 
-/// All findings as CSV: a line for each criterion of each figure that was measured.
+/// All results as CSV, with one line for each criterion of each measured figure.
 pub fn csv(chapters: &[Chapter]) -> String {
     let names = [
         "paper",

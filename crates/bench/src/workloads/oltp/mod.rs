@@ -1,8 +1,8 @@
-//! The benchmarks of transactions: loaded once, run, and checked by what must be so afterwards.
+//! The transaction benchmarks. Each is loaded once, run, and checked afterwards.
 //!
-//! 1. What a run leaves is known before the next begins: a run that did not come to its end,
-//!    whatever ended it, is noticed.
-//! 2. Each run has a number of its own, written down before its first transaction: keys made from
+//! 1. The number of rows after a run is recorded before the next run begins. A run that did not end
+//!    normally is therefore noticed.
+//! 2. Each run has a number, which is recorded before its first transaction, so that keys made from
 //!    it never repeat.
 
 pub mod sysbench;
@@ -22,12 +22,12 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Rows that are counted after a run, and what must hold of them.
+/// Rows that are counted after a run, and conditions that must hold for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Census {
-    /// In the plural.
+    /// Name of the rows, in the plural.
     name: &'static str,
-    /// Conditions that were found to hold when the rows could be counted.
+    /// Conditions that hold if the rows could be counted.
     also: &'static str,
 }
 
@@ -36,49 +36,50 @@ trait Benchmark {
     type Load: Workload;
     type Run: Workload;
 
-    /// Its name on the command line, and in the ledger.
+    /// Name on the command line, and in the ledger.
     const NAME: &'static str;
     /// The rows that are counted.
     const COUNTED: Census;
 
-    /// Its name for people, with what is special about the run.
+    /// Title of the benchmark, with the special settings of the run.
     fn title(&self) -> String;
 
-    /// Its tables, in the order in which the workload knows them.
+    /// Names of the tables, in the order in which the workload numbers them.
     fn tables(&self) -> Vec<String>;
 
-    /// Contents that are loaded, in words: other contents have other words.
+    /// Description of the loaded contents. Different contents have different descriptions.
     fn shape(&self) -> String;
 
     fn load(&self, seed: u64) -> Arc<Self::Load>;
 
-    /// Number of rows loaded, of those that are counted.
+    /// Number of loaded rows, among those that are counted.
     fn loaded(&self, seed: u64) -> u64;
 
-    /// The run of this number.
+    /// The run phase of run number `run`.
     fn start(&self, run: u64) -> Arc<Self::Run>;
 
-    /// Number of counted rows after a run, if there were `before` of them before it.
+    /// Expected number of counted rows after a run, if there were `before` of them before the run.
     fn expected(&self, before: u64, run: &Self::Run, outcome: &Outcome) -> u64;
 
     fn kinds(&self, run: &Self::Run, outcome: &Outcome) -> Kinds;
 
-    /// Checks the conditions on what was loaded with this seed. Returns the number of counted rows.
+    /// Checks the conditions on data that was loaded with this seed. Returns the number of counted
+    /// rows.
     fn count(&self, store: &KatydidStore, seed: u64) -> Result<u64>;
 
-    /// Its own options, to be reported.
+    /// Options of the benchmark, for the report.
     fn options(&self) -> Vec<(&'static str, Value)>;
 }
 
-/// The runs after this many would have keys that are taken.
+/// Maximum number of runs. Later runs would repeat keys.
 const RUNS: u64 = RUNS_MAX - 1;
 
-/// The client threads, where the command line leaves them open.
+/// Number of client threads, with the default if the command line gives none.
 fn threads(setup: &Setup) -> u32 {
     setup.threads.unwrap_or(THREADS)
 }
 
-/// Runs a benchmark on every engine that is asked for.
+/// Runs a benchmark on every requested engine.
 fn run<B: Benchmark>(setup: &Setup, benchmark: &B) -> Result<()> {
     setup.each().iter().try_for_each(|setup| on(setup, benchmark))
 }
@@ -133,13 +134,13 @@ fn on<B: Benchmark>(setup: &Setup, benchmark: &B) -> Result<()> {
     runner.finish(setup, measured)
 }
 
-/// Waits for locks and deadlocks so far, if the engine has locks.
+/// Numbers of lock waits and deadlocks so far, if the engine has locks.
 fn lock_waits(runner: &Runner) -> Result<Option<(u64, u64)>> {
     let stat = runner.opened.database.stat()?;
     Ok(stat.paged().map(|paged| (paged.lock_waits, paged.deadlocks)))
 }
 
-/// Loads what a benchmark begins with, unless an earlier run did.
+/// Loads the initial data of a benchmark, unless an earlier run did.
 fn loaded<B: Benchmark>(
     setup: &Setup,
     benchmark: &B,

@@ -1,4 +1,4 @@
-//! `bench sysbench`.
+//! The command `bench sysbench`.
 
 use super::{Benchmark, Census};
 use crate::grid::flags::skew;
@@ -16,19 +16,18 @@ use std::sync::Arc;
 /// Script of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MixName {
-    /// oltp_read_write: ten rows and four ranges are read, then as write-only
+    /// oltp_read_write: reads ten rows and four ranges, then does the writes of write-only
     ReadWrite,
-    /// oltp_write_only: an update of an indexed number, one of a text, and a row deleted and
-    /// inserted
+    /// oltp_write_only: updates an indexed number and a text, and deletes and inserts a row
     WriteOnly,
-    /// oltp_update_index: an update of an indexed number
+    /// oltp_update_index: updates an indexed number
     UpdateIndex,
 }
 
-/// Run the transactions of sysbench's OLTP scripts, on tables with a secondary index each
+/// Run the transactions of sysbench's OLTP scripts, on tables with one secondary index each
 ///
-/// Afterwards rows and indexes must agree, and there must be as many rows as were loaded. Without
-/// limits it runs for 10 seconds. A folder that holds tables of the same size is used again.
+/// After the run, rows and indexes must agree, and there must be as many rows as were loaded.
+/// Without limits it runs for 10 seconds. A folder with tables of the same size is used again
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +35,7 @@ Examples:
   katydid bench sysbench --threads 64 --mix update-index --tables 4 --table-size 100000
   katydid bench sysbench --threads 2 --in-flight 256 --mix write-only --json sysbench.json")]
 pub struct Sysbench {
-    /// Tables
+    /// Number of tables
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     tables: u32,
     /// Rows of each table

@@ -1,4 +1,4 @@
-//! `bench tatp`.
+//! The command `bench tatp`.
 
 use super::{Benchmark, Census};
 use crate::workloads::report::{Kind as KindCount, Kinds, Score};
@@ -15,18 +15,18 @@ use std::sync::Arc;
 /// Mix of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MixName {
-    /// The standard's seven: of a hundred 80 only read
+    /// The standard's seven transactions; 80 % of them only read
     Standard,
     /// UpdateLocation only
     UpdateLocation,
 }
 
-/// Run TATP: what a mobile network asks of its register of subscribers
+/// Run TATP: requests of a mobile network to its database of subscribers
 ///
-/// Very small transactions, some of which the standard has fail: these roll back and are not among
-/// those acknowledged. Afterwards all rows must belong to each other, and there must be as many as
-/// were loaded, inserted and not deleted. Without limits it runs for 10 seconds. A folder that
-/// holds a register of the same size is used again.
+/// The transactions are very small. Some fail by the standard's rules; these roll back and do not
+/// count as acknowledged. After the run, all rows must belong to each other, and there must be as
+/// many as were loaded plus inserted minus deleted. Without limits it runs for 10 seconds. A folder
+/// with a database of the same size is used again
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +34,7 @@ Examples:
   katydid bench tatp --threads 64 --mix update-location
   katydid bench tatp --threads 2 --in-flight 1000 --subscribers 1000000 --json tatp.json")]
 pub struct Tatp {
-    /// Subscribers, with about eleven rows each
+    /// Number of subscribers, with about eleven rows each
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     subscribers: u32,
     /// Mix of transactions
@@ -127,7 +127,8 @@ impl Benchmark for Register {
     fn count(&self, store: &KatydidStore, seed: u64) -> Result<u64> {
         let state = State::read(store, &self.settings)?;
         let found = state.call_forwardings();
-        // How many there should be is told beside those found.
+        // The caller compares the number of call forwardings, so here the number found counts as
+        // expected.
         let counts = Counts { call_forwardings: found, ..Counts::loaded(&self.settings, seed) };
         state.check(&counts).map_err(StoreError::from)?;
         Ok(found)

@@ -1,4 +1,4 @@
-//! `bench tpcb`.
+//! The command `bench tpcb`.
 
 use super::{Benchmark, Census};
 use crate::grid::flags::skew;
@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 /// Run TPC-B: transfers between the accounts, tellers and branches of a bank
 ///
-/// A transfer changes three balances and notes it in a history. Afterwards the sums of all balances
-/// and of the history must be the same. Without limits it runs for 10 seconds. A folder that holds
-/// a bank of the same size is used again.
+/// A transfer changes three balances and adds a note to a history. After the run, the sums of all
+/// balances and of the history must be equal. Without limits it runs for 10 seconds. A folder with
+/// a bank of the same size is used again
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,10 +24,10 @@ Examples:
   katydid bench tpcb --threads 2 --in-flight 256 --branches 64 --accounts 1000 --seconds 5
   katydid bench tpcb --engine all --skew 1.0 --json tpcb.json")]
 pub struct Tpcb {
-    /// Branches, with ten tellers each
+    /// Number of branches, with ten tellers each
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     branches: u64,
-    /// Accounts of each branch: 100000 in the standard
+    /// Accounts of each branch; the standard has 100000
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     accounts: u64,
     /// Skew of the choice of tellers and accounts: the exponent of a zipfian distribution, from 0
@@ -45,7 +45,7 @@ impl Tpcb {
     }
 }
 
-/// Apart from that of any other workload.
+/// Name of the history, which no other workload uses.
 const HISTORY: &str = "tpcb_history";
 
 impl Benchmark for Settings {

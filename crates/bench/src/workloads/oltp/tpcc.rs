@@ -1,4 +1,4 @@
-//! `bench tpcc`.
+//! The command `bench tpcc`.
 
 use super::{Benchmark, Census, threads};
 use crate::workloads::report::{Kind as KindCount, Kinds, Score};
@@ -15,19 +15,19 @@ use std::sync::Arc;
 /// Mix of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MixName {
-    /// The standard's: of a hundred 45 NewOrders, 43 Payments, 4 each of OrderStatus, Delivery and
+    /// The standard's mix in percent: 45 NewOrder, 43 Payment, 4 each of OrderStatus, Delivery and
     /// StockLevel
     Standard,
-    /// Half NewOrders, half Payments
+    /// Half NewOrder, half Payment
     Pair,
 }
 
 /// Run TPC-C: orders, payments and deliveries of a wholesale supplier
 ///
-/// Each thread is a terminal of one warehouse that does not think. Afterwards the standard's
-/// consistency conditions 1 to 4 must hold, and every acknowledged order must be there. Without
-/// limits it runs for 10 seconds. A folder that holds a company of the same size is used again.
-/// What it tells as tpmC is not audited, nor comparable to what is.
+/// Each thread is a terminal of one warehouse without think time. After the run, the standard's
+/// consistency conditions 1 to 4 must hold, and every acknowledged order must be present. Without
+/// limits it runs for 10 seconds. A folder with a database of the same size is used again. The
+/// reported tpmC is not audited, and not comparable to audited results
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,10 +38,10 @@ pub struct Tpcc {
     /// Warehouses, with ten districts each [default: one for each thread]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     warehouses: Option<u32>,
-    /// Items: 100000 in the standard
+    /// Number of items; the standard has 100000
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     items: u32,
-    /// Customers of each district: 3000 in the standard
+    /// Customers of each district; the standard has 3000
     #[arg(long, value_name = "N", default_value = "3000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     customers: u32,
     /// Mix of transactions
@@ -124,7 +124,7 @@ impl Benchmark for TpccBenchmark {
         let of = |kind| KindCount {
             name: name(kind),
             acknowledged: run.acknowledged(kind),
-            // Nothing else is meant to.
+            // No other transaction rolls back on purpose.
             rolled_back: if kind == Kind::NewOrder { outcome.rolled_back } else { 0 },
         };
         let minutes = outcome.elapsed.as_secs_f64().max(1e-9) / 60.0;

@@ -1,4 +1,4 @@
-//! Numbers of transactions of each kind. Pure, but for printing.
+//! Numbers of transactions of each kind. All functions except `print` are pure.
 
 use katydid_command::bytes::grouped;
 use katydid_command::failure::Result;
@@ -13,17 +13,16 @@ pub struct Kind {
     pub name: &'static str,
     /// Number of acknowledged transactions.
     pub acknowledged: u64,
-    /// Number of transactions that were meant to roll back, or failed as the benchmark expects of
-    /// some.
+    /// Number of transactions that rolled back on purpose, or that failed by the benchmark's rules.
     pub rolled_back: u64,
 }
 
-/// Score of a run, by the benchmark's own measure.
+/// Score of a run, by the benchmark's own definition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
     /// Name of the score.
     pub name: &'static str,
-    /// Meaning of the score, for people.
+    /// Meaning of the score.
     pub what: &'static str,
     pub value: f64,
 }
@@ -34,7 +33,7 @@ impl Score {
     }
 }
 
-/// All kinds, none where all transactions are alike.
+/// Counts of all kinds; empty if all transactions are alike.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kinds {
     pub all: Vec<Kind>,
@@ -46,7 +45,7 @@ fn per_second(many: u64, outcome: &Outcome) -> f64 {
 }
 
 impl Kinds {
-    /// Prints a table, and an empty line after it; nothing if there is nothing to tell.
+    /// Prints a table and an empty line. Prints nothing if there are no kinds.
     pub(super) fn print(&self, outcome: &Outcome, out: &mut Output) -> Result<()> {
         if self.all.is_empty() {
             return Ok(());

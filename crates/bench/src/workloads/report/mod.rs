@@ -1,4 +1,4 @@
-//! Findings of a bench: a table for people, one object for programs.
+//! Results of `bench` as a table and as a JSON object.
 
 mod kinds;
 
@@ -20,11 +20,12 @@ use std::time::Duration;
 /// State of the data before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loaded {
-    /// The workload needs nothing.
+    /// The workload needs no data.
     NotNeeded,
-    /// An earlier run had loaded the records.
+    /// An earlier run has loaded the data.
     Before,
-    /// This number of records, or of what the word says, was loaded in this time.
+    /// This run has loaded this number of records (or of the things that the word names) in this
+    /// time.
     Now(u64, &'static str, Duration),
 }
 
@@ -33,11 +34,11 @@ pub enum Loaded {
 pub struct Counted {
     /// Name of what was counted, in the plural.
     pub what: &'static str,
-    /// Number found.
+    /// Number of rows found.
     pub found: u64,
-    /// Number that there should be.
+    /// Expected number of rows.
     pub expected: u64,
-    /// Other conditions that were found to hold.
+    /// Other conditions that hold.
     pub also: Option<&'static str>,
 }
 
@@ -56,10 +57,10 @@ impl Counted {
     }
 }
 
-/// Result of one bench.
+/// Result of one run of `bench`.
 #[derive(Debug)]
 pub struct Measured {
-    /// Workload, in words.
+    /// Description of the workload.
     pub workload: String,
     /// State of the data before the run.
     pub loaded: Loaded,
@@ -67,33 +68,33 @@ pub struct Measured {
     pub outcome: Outcome,
     /// Processor time of the whole process during the run.
     pub cpu: Duration,
-    /// Kinds of transactions, where there are some.
+    /// Kinds of transactions, if the workload has several.
     pub kinds: Kinds,
-    /// Waits for locks, and of those the ones that a deadlock ended, where the engine has locks and
-    /// the bench asked.
+    /// Numbers of lock waits, and of those that a deadlock ended, if the engine has locks and the
+    /// workload reports them.
     pub lock_waits: Option<(u64, u64)>,
-    /// All options, in the order they are shown.
+    /// All options, in the order in which they are shown.
     pub options: Vec<(&'static str, Value)>,
     /// Counts after the run; `None` if nothing was counted.
     pub counted: Option<Counted>,
 }
 
-/// The version of the report's JSON object. Raised when a field goes away or means something else;
+/// Version of the report's JSON object. It grows when a field is removed or changes its meaning,
 /// not when one is added.
 const SCHEMA: u32 = 1;
 
-/// All that is reported.
+/// The whole report.
 #[derive(Debug)]
 pub struct Report {
     /// Result of the run.
     pub measured: Measured,
-    /// Kind of memory of a log in NVRAM.
+    /// Form of a log's NVRAM.
     pub nvram: Option<Form>,
-    /// Rates of the device.
+    /// Rates of the raw device.
     pub limit: Option<Limit>,
     /// The machine.
     pub machine: Machine,
-    /// Place of the data, in words.
+    /// Description of the place of the data.
     pub data: String,
 }
 
@@ -236,7 +237,7 @@ impl Report {
         )
     }
 
-    /// The report as one object.
+    /// The report as a JSON object.
     pub fn json(&self) -> Value {
         let (reads, commits) = self.summaries();
         let outcome = &self.measured.outcome;
@@ -285,7 +286,7 @@ impl Report {
         })
     }
 
-    /// Writes the object to a file.
+    /// Writes the JSON object to a file.
     pub fn write_json(&self, file: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.json()).map_err(Failure::failed)?;
         whole_file::write(file, (text + "\n").as_bytes())

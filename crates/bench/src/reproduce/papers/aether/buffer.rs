@@ -1,15 +1,15 @@
 //! Claims of Aether's text about its figures on the log buffer, with the paper's numbers and the
 //! systems that a claim must reject.
 //!
-//! Pure. All rows are simulated.
+//! Pure functions. All rows are simulated.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{difference, greatest, least, mean, ratio};
 use crate::reproduce::rows::Rows;
 use crate::reproduce::simulator::{LATCH, ONE_THREAD};
 
-/// The share of the transactions of a log for each thread that one log behind a lock loses; both
-/// take timestamps from one counter.
+/// Share of transactions that one log behind a lock loses, compared with a log for each thread.
+/// Both systems take timestamps from one counter.
 fn lost(rows: &Rows, threads: &str) -> Option<f64> {
     let of = |design| rows.with(&[("threads", threads)]).only(design);
     Some(1.0 - ratio(of("serial"), of("parallel-counter"))?)
@@ -65,7 +65,7 @@ const EIGHT_LEFT_PAPER: PaperRows = PaperRows(
      inserter=hybrid: 80 160 310 620 1200 2000 2400",
 );
 
-/// A log buffer without any of the designs' effects.
+/// A log buffer without the effects of the designs.
 const EIGHT_LEFT_LOCKS: CounterExample = CounterExample {
     system: "designs that are one lock, each",
     rows: "megabytes_per_second over threads 1 2 4 8 16 32 64
@@ -173,7 +173,7 @@ fn of_size(rows: &Rows, sweep: &str, design: &str, record: &str) -> Option<f64> 
     rows.with(&[("sweep", sweep), ("inserter", design), ("record", record)]).only("megabytes_per_second")
 }
 
-/// One design's bandwidth to another's at a size, into the ring.
+/// One design's bandwidth to another design's at a size of records, into the ring.
 fn at_size(rows: &Rows, design: &str, other: &str, record: &str) -> Option<f64> {
     ratio(of_size(rows, "size", design, record), of_size(rows, "size", other, record))
 }
@@ -199,7 +199,7 @@ const EIGHT_RIGHT_LOCKS: CounterExample = CounterExample {
      sweep=size-cached, inserter=hybrid: 140 140 140 140 140 140 140 140",
 };
 
-/// Results of the inserters while records above 1 KiB formed no groups.
+/// Results of the inserters from the time when records above 1 KiB formed no groups.
 const EIGHT_RIGHT_CLIFF: CounterExample = CounterExample {
     system: "groups of records up to 1 KiB only",
     rows: "megabytes_per_second over record 48 120 264 480 1024 1920 4096 12288
@@ -287,7 +287,7 @@ pub const EIGHT_RIGHT: &[Criterion] = &[
     .simulated(LATCH),
 ];
 
-/// The hybrid's rate to one lock's.
+/// The hybrid's rate to that of one lock.
 fn to_one_lock(rows: &Rows, threads: &str) -> Option<f64> {
     ratio(bandwidth(rows, "hybrid", threads), bandwidth(rows, "mutex", threads))
 }

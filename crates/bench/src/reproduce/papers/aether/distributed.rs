@@ -1,18 +1,18 @@
-//! Claims of Aether's text about a log that is distributed (A.5), with shares that agree with its
-//! drawing and the system that a claim must reject.
+//! Claims of Aether's text about a distributed log (A.5), with shares that agree with its drawing,
+//! and the systems that a claim must reject.
 //!
-//! Pure. Counted in logs of real threads.
+//! Pure functions. The dependencies are counted in logs of real threads.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::least;
 use crate::reproduce::rows::Rows;
 
-/// A share of TPC-C with eight clients, the log dealt among eight.
+/// A share of TPC-C with eight clients, with the log's records assigned to eight logs.
 fn dealt(rows: &Rows, by: &str, share: &str) -> Option<f64> {
     rows.with(&[("workload", "tpcc"), ("dealt_by", by), ("threads", "8"), ("logs", "8")]).only(share)
 }
 
-/// A drawing: shares that agree with it and with the text.
+/// The paper has only a drawing. These shares agree with it and with the text.
 const THIRTEEN_PAPER: PaperRows = PaperRows(
     "crossing over threads 8
      workload=tpcc, dealt_by=transaction, logs=8: 0.4

@@ -1,6 +1,6 @@
-//! Our best against Aether's, in words.
+//! Comparisons of our best results with Aether's, in words.
 //!
-//! Pure.
+//! Pure functions.
 
 use crate::reproduce::experiment::rate;
 use crate::reproduce::quantity::ratio;

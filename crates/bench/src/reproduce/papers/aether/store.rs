@@ -1,13 +1,13 @@
 //! Claims of Aether's text about its figures on whole transactions, with the paper's numbers and
 //! the systems that a claim must reject.
 //!
-//! Pure.
+//! Pure functions.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{difference, greatest, least, ratio, steps};
 use crate::reproduce::rows::Rows;
 
-/// The share of the processors that a system leaves idle with 60 clients.
+/// Share of the processors that a system leaves idle with 60 clients.
 fn idle(rows: &Rows, system: &str) -> Option<f64> {
     rows.with(&[("system", system), ("threads", "60")]).only("idle_share")
 }
@@ -66,7 +66,7 @@ fn speed_up(rows: &Rows, delay_us: &str, skew: &str) -> Option<f64> {
     rows.with(&[("lock_release", "early"), ("delay_us", delay_us), ("skew", skew)]).only("speed_up")
 }
 
-/// The greatest speed-up over the skews above zero.
+/// The greatest speed-up over all skews above 0.
 fn peak(rows: &Rows, delay_us: &str) -> Option<f64> {
     greatest(["0.85", "1.25", "2", "5"].map(|skew| speed_up(rows, delay_us, skew)))
 }
@@ -149,7 +149,7 @@ fn of(rows: &Rows, (sync, in_flight): (&str, &str), threads: &str, column: &str)
     rows.with("durability", "durable").only(column)
 }
 
-/// The share of processor time that is the system's.
+/// Share of processor time that is spent in the kernel.
 fn in_system(rows: &Rows, kind: (&str, &str), threads: &str) -> Option<f64> {
     ratio(of(rows, kind, threads, "system_us_per_commit"), of(rows, kind, threads, "cpu_us_per_commit"))
 }
@@ -313,7 +313,7 @@ pub const FIVE: &[Criterion] = &[
     ),
 ];
 
-/// Gain of one part over those before it, with 64 clients.
+/// Rate of a system to the rate of the system before it, with 64 clients.
 fn step(rows: &Rows, system: &str, before: &str) -> Option<f64> {
     let rate = |system| rows.with(&[("system", system), ("threads", "64")]).only("commits_per_second");
     ratio(rate(system), rate(before))

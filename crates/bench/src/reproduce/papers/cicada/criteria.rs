@@ -1,18 +1,19 @@
-//! Claims of the text of Cicada with parallel write-ahead logs about its figures, with its numbers
-//! and the systems that a claim must reject.
+//! Claims of the text of Cicada with parallel write-ahead logs about its figures, with the paper's
+//! numbers and the systems that a claim must reject.
 //!
-//! Pure. The paper has pictures and hardly a number; rates are estimates that agree with its text.
+//! Pure functions. The paper has pictures and few numbers; rates are estimates that agree with its
+//! text.
 //!
-//! In the paper a worker goes on with its next transaction until a group is full, then writes it,
-//! and waits for each record where there are no groups. Hence the arms with group commit are rows
-//! of protocol `inline` and clients that have transactions in flight, and the others rows of
-//! clients that block, with a stream for each thread in all.
+//! In the paper a worker continues with its next transaction until a group is full, and then writes
+//! the group. Without groups, the worker waits for each record. The variants with group commit are
+//! therefore rows of protocol `inline` with clients that have transactions in flight, and the other
+//! variants are rows of clients that block. All variants have one stream for each thread.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{greatest, least, ratio};
 use crate::reproduce::rows::Rows;
 
-/// Transactions in flight of clients that do not block.
+/// Transactions in flight of clients that do not block in each commit.
 pub const IN_FLIGHT: &str = "64";
 
 const EARLY: &str = "early";
@@ -22,7 +23,7 @@ fn logging_off(rows: &Rows, threads: &str) -> Option<f64> {
     rows.with(&[("durability", "buffered"), ("threads", threads)]).only("commits_per_second")
 }
 
-/// Early release and group commit in one log under a mutex.
+/// Rate of early release and group commit in one log under a mutex.
 fn serial(rows: &Rows, threads: &str) -> Option<f64> {
     let serial = rows.with(&[
         ("inserter", "mutex"),
@@ -76,7 +77,7 @@ pub const THREE: &[Criterion] = &[
     ),
 ];
 
-/// An arm with group commit (inline) or without (per-commit).
+/// Rate of a variant with group commit (inline) or without it (per-commit).
 fn arm(rows: &Rows, release: &str, sync: &str, threads: &str) -> Option<f64> {
     let in_flight = if sync == "inline" { IN_FLIGHT } else { "1" };
     let arm = rows.with(&[
@@ -125,8 +126,8 @@ const FOUR_ALIKE: CounterExample = CounterExample {
      lock_release=after-durable, sync=inline, in_flight=64, inserter=marks, streams=16: - - 60000",
 };
 
-/// The order of the four arms with 2 threads, as many as there are processors, and the growth of
-/// the best.
+/// Claims about the order of the four variants with 2 threads, which is the number of processors,
+/// and about the growth of the best variant.
 pub const FOUR: &[Criterion] = &[
     Criterion::new(
         "group commit makes the difference with early release; to single commit, 2 threads",
@@ -181,7 +182,7 @@ pub const FOUR: &[Criterion] = &[
     ),
 ];
 
-/// Logging to logging off.
+/// Rate with logging to the rate without logging.
 fn kept(rows: &Rows, threads: &str) -> Option<f64> {
     ratio(arm(rows, EARLY, "inline", threads), logging_off(rows, threads))
 }

@@ -1,7 +1,7 @@
 //! Claims of ELEDA's text about many cores, with the paper's numbers and the systems that a claim
 //! must reject.
 //!
-//! Pure. All rows are simulated.
+//! Pure functions. All rows are simulated.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{difference, greatest, least, ratio};
@@ -71,7 +71,7 @@ pub const EIGHT: &[Criterion] = &[
     .simulated(LATCH),
 ];
 
-/// The share of bytes by which the filled frontier crawls, with hops of 4 MiB.
+/// Share of bytes over which the filled frontier crawls, with hops of 4 MiB.
 fn crawled(rows: &Rows, record: &str, threads: &str) -> Option<f64> {
     rows.with(&[("hop_bytes", "4194304"), ("record", record), ("threads", threads)]).only("crawled")
 }

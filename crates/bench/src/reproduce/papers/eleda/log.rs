@@ -1,13 +1,13 @@
-//! Claims of ELEDA's text about its log alone and beside a log in NVRAM, with the paper's numbers
+//! Claims of ELEDA's text about its log alone and about a log in NVRAM, with the paper's numbers
 //! and the systems that a claim must reject.
 //!
-//! Pure.
+//! Pure functions.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{greatest, least, ratio};
 use crate::reproduce::rows::Rows;
 
-/// ELEDA's rate to that of the log of Fang et al. at each number of threads of a work.
+/// ELEDA's rate to that of the log of Fang et al., for each number of threads of a workload.
 fn to_nvram<'a>(rows: &'a Rows, work: &'a str) -> impl Iterator<Item = Option<f64>> + 'a {
     ["1", "2", "8", "32"].into_iter().map(move |threads| {
         let at = || rows.with(&[("work", work), ("threads", threads), ("delay_us", "0")]);
@@ -66,7 +66,7 @@ fn txn(rows: &Rows, threads: &str, record: &str, column: &str) -> Option<f64> {
     rows.only(column)
 }
 
-/// Rates are transactions a second.
+/// Rates are transactions per second.
 const SIXTEEN_PAPER: PaperRows = PaperRows(
     "records_per_second over record 128 512 1024 2048 4096
      inserter=grasshopper, device=file, threads=1: 450000 440000 430000 400000 300000
@@ -173,7 +173,7 @@ fn of_unit(rows: &Rows, io_unit: &str, payload: &str, threads: &str, column: &st
         .only(column)
 }
 
-/// The median latency with 32 clients and 64 KiB, to that with 512.
+/// The median latency with a unit of 64 KiB to that with 512 KiB, with 32 clients.
 fn sooner(rows: &Rows, payload: &str) -> Option<f64> {
     let p50 = |unit| of_unit(rows, unit, payload, "32", "p50_us");
     ratio(p50("65536"), p50("524288"))

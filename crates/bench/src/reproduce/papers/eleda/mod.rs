@@ -9,7 +9,8 @@ use crate::reproduce::experiment::{Experiment, Paper, SkippedFigure};
 
 const REAL: Experiment = Experiment { seconds: 90.0, quick_seconds: 25.0, ..Experiment::real(Paper::Eleda) };
 
-/// A quick run of the figures that set systems beside each other: the threads that decide.
+/// Flags of a quick run of the figures that compare systems: the numbers of threads that the
+/// criteria need.
 const QUICK: &str = "--rounds 5 --seconds 0.05 --threads 1,2,8,32";
 
 const TWO_PROCESSORS: &str = "2 processors instead of 36 cores, so that nothing scales beyond 2 threads and no lock collapses; two folders on one disk instead of two NVMe SSDs; the \

@@ -1,6 +1,6 @@
-//! Our best against ELEDA's, in words.
+//! Comparisons of our best results with ELEDA's, in words.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::systems::{KEY_VALUE, OLTP, TPCC};
 use crate::reproduce::experiment::rate;

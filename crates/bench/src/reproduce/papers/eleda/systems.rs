@@ -1,8 +1,9 @@
-//! Claims of ELEDA's text about its figures that set systems beside each other, with the paper's
-//! numbers and the systems that a claim must reject.
+//! Claims of ELEDA's text about its figures that compare systems, with the paper's numbers and the
+//! systems that a claim must reject.
 //!
-//! Pure. `vanilla` is WiredTiger on a device, `vanilla in memory` the same on tmpfs; rates with 32
-//! threads of Figures 8 and 10 are threads divided by the latencies of Figures 9 and 11.
+//! Pure functions. `vanilla` is WiredTiger on a device, `vanilla in memory` is WiredTiger on tmpfs.
+//! The rates with 32 threads of Figures 8 and 10 are threads divided by the latencies of Figures 9
+//! and 11.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{greatest, least, ratio};
@@ -25,12 +26,12 @@ fn rate(rows: &Rows, work: &str, system: &str, threads: &str) -> Option<f64> {
     of(rows, work, system, threads, "commits_per_second")
 }
 
-/// One system's rate to another's.
+/// One system's rate to another system's rate.
 fn to(rows: &Rows, work: &str, system: &str, other: &str, threads: &str) -> Option<f64> {
     ratio(rate(rows, work, system, threads), rate(rows, work, other, threads))
 }
 
-/// A system's rate with some threads to its rate with others.
+/// A system's rate with `threads` threads to its rate with `from` threads.
 fn growth(rows: &Rows, work: &str, system: &str, from: &str, threads: &str) -> Option<f64> {
     ratio(rate(rows, work, system, threads), rate(rows, work, system, from))
 }
@@ -311,7 +312,7 @@ const FOURTEEN_WAITS: CounterExample = CounterExample {
      work=insert, system=ELEDA: 0.04 0.04 0.04 0.04 0.04 0.04",
 };
 
-/// A column's value with 5 KiB to that with 512 bytes.
+/// A column's value with 5 KiB to its value with 512 bytes.
 fn over_sizes(rows: &Rows, system: &str, column: &str) -> Option<f64> {
     ratio(of_size(rows, system, "5120", column), of_size(rows, system, "512", column))
 }
@@ -477,7 +478,7 @@ const SEVENTEEN_BUSY: CounterExample = CounterExample {
      work=update-search, system=ELEDA: 0.01",
 };
 
-/// The share of its processor time that a system spends in the kernel.
+/// Share of a system's processor time that it spends in the kernel.
 fn in_kernel(rows: &Rows, system: &str) -> Option<f64> {
     let share = |column| of(rows, KEY_VALUE, system, "32", column);
     ratio(share("system_share"), Some(share("system_share")? + share("user_share")?))

@@ -1,8 +1,8 @@
-//! Claims of the text about each figure of efficient flushing, with the paper's numbers and the
+//! Claims of the text about each figure of Efficient flushing, with the paper's numbers and the
 //! systems that a claim must reject.
 //!
-//! Pure. Rates of Figure 5a are clients divided by the latencies of Table 1; where the text has
-//! only ratios, rows are rates with these ratios.
+//! Pure functions. Rates of Figure 5a are clients divided by the latencies of Table 1. Where the
+//! text has only ratios, the rows are rates with these ratios.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{difference, greatest, least, mean, ratio, steps};
@@ -19,7 +19,7 @@ fn rate(rows: &Rows, work: &str, sync: &str, threads: &str) -> Option<f64> {
     rows.with(&[("work", work), ("sync", sync), ("threads", threads)]).only("commits_per_second")
 }
 
-/// The proposed scheme's rate to the existing one's.
+/// The rate of the proposed scheme to that of the existing scheme.
 fn gain(rows: &Rows, work: &str, threads: &str) -> Option<f64> {
     ratio(rate(rows, work, PROPOSED, threads), rate(rows, work, EXISTING, threads))
 }
@@ -49,7 +49,8 @@ const NOTHING_GAINED: CounterExample = CounterExample {
      work=update-search, sync=aggregated: 10000 20000 30000 40000 30000",
 };
 
-/// Results of Katydid while its baseline, `grouped`, took the sync lock in each commit.
+/// Results of Katydid from the time when its baseline, `grouped`, took the sync lock in each
+/// commit.
 const GAIN_GROWS: CounterExample = CounterExample {
     system: "one lock for all syncs in place of slots, so that the gain grows with the threads and throughput with it",
     rows: "commits_per_second over threads 8 16 32 64 128
@@ -139,7 +140,7 @@ const SIX_FLAT: CounterExample = CounterExample {
      work=sysbench-write, sync=aggregated: 6000 6000 6000 6000 6000",
 };
 
-/// Results of Katydid while its baseline took the sync lock in each commit.
+/// Results of Katydid from the time when its baseline took the sync lock in each commit.
 const SIX_GROWS: CounterExample = CounterExample {
     system: "one lock for all syncs in place of slots, so that the gain grows with the threads",
     rows: "commits_per_second over threads 8 16 32 64 128
@@ -197,19 +198,19 @@ fn counter(rows: &Rows, sync: &str, threads: &str, column: &str) -> Option<f64> 
     rows.with(&[("work", INSERT), ("sync", sync), ("threads", threads)]).only(column)
 }
 
-/// The share of an insert in the existing scheme.
+/// Share of the time of an insert in the existing scheme that `column` takes.
 fn share(rows: &Rows, threads: &str, column: &str) -> Option<f64> {
     let of = |column| counter(rows, EXISTING, threads, column);
     ratio(of(column), of("mean_us"))
 }
 
-/// Ratio of the numbers for each commit, the proposed scheme's to the existing one's.
+/// Counts for each commit in the proposed scheme, to those in the existing scheme.
 fn fewer(rows: &Rows, threads: &str, column: &str) -> Option<f64> {
     let each = |sync| ratio(counter(rows, sync, threads, column), counter(rows, sync, threads, "commits"));
     ratio(each(PROPOSED), each(EXISTING))
 }
 
-/// Counts of operations are in the paper's tens of thousands, and commits its 50,000 for each
+/// The paper gives counts of operations in tens of thousands, and has 50,000 commits for each
 /// thread.
 const TABLE_PAPER: PaperRows = PaperRows(
     "commits over threads 8 16 32 64 128
@@ -332,7 +333,7 @@ pub const TABLE_ONE: &[Criterion] = &[
             let threads = |sync, threads| counter(rows, sync, threads, "threads_per_slot");
             let pair = |at| {
                 let (existing, proposed) = (threads(EXISTING, at)?, threads(PROPOSED, at)?);
-                // Slots that no threads share have no mean: one thread each.
+                // Slots that no threads share have no mean; they count as one thread each.
                 Some(existing.max(1.0) / proposed.max(1.0))
             };
             least(["32", "64", "128"].map(pair))

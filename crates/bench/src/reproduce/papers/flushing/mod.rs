@@ -1,4 +1,4 @@
-//! The figures of efficient flushing for key-value stores.
+//! The figures of Efficient flushing for key-value stores.
 
 mod criteria;
 mod replicated;
@@ -124,8 +124,7 @@ pub const NOT_RUN: &[SkippedFigure] = &[SkippedFigure {
     why: "drawings of designs: nothing is measured",
 }];
 
-/// Commits a second of the best protocol, and how far it is ahead of the proposed scheme at its
-/// best.
+/// The rate of the best protocol, and its ratio to the best rate of the proposed scheme.
 fn best(rows: &Rows, work: &str) -> String {
     let of = |sync: Option<&str>| {
         let rows = rows.with(&[("work", work)]);
@@ -155,7 +154,7 @@ fn table_one(rows: &Rows) -> String {
     )
 }
 
-/// Commits a second of the existing scheme, the proposed one and Raft at one number of replicas and
+/// The rates of the existing scheme, the proposed scheme and Raft with one number of replicas and
 /// 32 threads.
 fn beside_raft(rows: &Rows, replicas: &str, schemes: &[&str]) -> String {
     let of = |scheme: &&str| {

@@ -1,9 +1,9 @@
 //! Claims of the text and the tables about replication, with the paper's numbers and the systems
 //! that a claim must reject.
 //!
-//! Pure. Rates of the paper are clients divided by the latencies of Tables 2 and 3; those of
-//! sysbench are rates with the text's ratios. Counts of syncs are not compared: those of Table 3
-//! are those of Table 1 to the digit.
+//! Pure functions. Rates of the paper are clients divided by the latencies of Tables 2 and 3. Rates
+//! of sysbench have the ratios of the text. Counts of syncs are not compared, because Table 3
+//! repeats those of Table 1 to the digit.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{greatest, least, ratio, steps};
@@ -20,7 +20,7 @@ fn cell(rows: &Rows, work: &str, replicas: &str, (sync, threads): (&str, &str), 
     rows.with(&wanted).only(column)
 }
 
-/// The proposed scheme's rate to the existing one's.
+/// The rate of the proposed scheme to that of the existing scheme.
 fn gain(rows: &Rows, work: &str, replicas: &str, threads: &str) -> Option<f64> {
     let rate = |sync| cell(rows, work, replicas, (sync, threads), "commits_per_second");
     ratio(rate(PROPOSED), rate(EXISTING))
@@ -35,7 +35,7 @@ fn gains<'a>(
     threads.iter().map(move |threads| gain(rows, work, replicas, threads))
 }
 
-/// Rate of one replica to that of three, at 32 threads.
+/// The rate with one replica to that with three, at 32 threads.
 fn loss(rows: &Rows, sync: &str) -> Option<f64> {
     let rate = |replicas| cell(rows, INSERT, replicas, (sync, "32"), "commits_per_second");
     ratio(rate("1"), rate("3"))
@@ -212,7 +212,7 @@ pub const EIGHT: &[Criterion] = &[
     ),
 ];
 
-/// The existing scheme's column to the proposed one's.
+/// A column's value in the existing scheme to its value in the proposed scheme.
 fn falls<'a>(
     rows: &'a Rows,
     replicas: &'a str,
@@ -225,8 +225,8 @@ fn falls<'a>(
     })
 }
 
-/// Requests a queue of the proposed scheme at each number of threads to that at the one before; the
-/// least.
+/// The least of the ratios between neighbouring numbers of threads, of the proposed scheme's
+/// requests per queue.
 fn growth(rows: &Rows, replicas: &str) -> Option<f64> {
     let requests = |threads| cell(rows, INSERT, replicas, (PROPOSED, threads), "requests_per_queue");
     least(steps(THREADS.map(requests)))

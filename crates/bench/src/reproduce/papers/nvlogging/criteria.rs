@@ -1,7 +1,8 @@
 //! Claims of the report on NV-Logging about its figures, with its numbers and the systems that a
 //! claim must reject.
 //!
-//! Pure. The report has pictures and few numbers; rates are estimates that agree with its text.
+//! Pure functions. The report has pictures and few numbers; rates are estimates that agree with its
+//! text.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{greatest, least, ratio, steps};
@@ -14,14 +15,14 @@ fn of(rows: &Rows, log: &str, threads: &str, delay_us: &str, column: &str) -> Op
     rows.with(&[("log", log), ("threads", threads), ("delay_us", delay_us)]).only(column)
 }
 
-/// Its rate with ten clients to that of the central log on a memory disk, to which no latency is
-/// added.
+/// The rate of NV-Logging with ten clients to that of the central log on a memory disk without
+/// added latency.
 fn speed_up(rows: &Rows, delay_us: &str) -> Option<f64> {
     let rate = |log, delay_us| of(rows, log, "10", delay_us, "commits_per_second");
     ratio(rate(PAPERS, delay_us), rate(CENTRAL, "0"))
 }
 
-/// Latencies that a quick run has too.
+/// Latencies that a quick run also measures.
 const DELAYS: [&str; 3] = ["0", "0.4", "10"];
 
 const SIX_PAPER: PaperRows = PaperRows(
@@ -64,7 +65,7 @@ pub const SIX: &[Criterion] = &[
     ),
 ];
 
-/// Ratio of the time of a transaction with 200 clients to that with 20.
+/// The time of a transaction with 200 clients to the time with 20.
 fn longer(rows: &Rows, log: &str) -> Option<f64> {
     let latency = |threads| of(rows, log, threads, "0.4", "transaction_us");
     ratio(latency("200"), latency("20"))
@@ -111,12 +112,12 @@ pub const SEVEN_AND_EIGHT: &[Criterion] = &[
     ),
 ];
 
-/// A column over the entries of the log, from the fewest to the most.
+/// A column's values over the entries of the log, from the fewest to the most entries.
 fn over_entries(rows: &Rows, column: &str) -> Vec<Option<f64>> {
     rows.with(&[("log", PAPERS)]).over("entries", column).into_iter().map(|(_, value)| Some(value)).collect()
 }
 
-/// The value of the smallest log to that of the largest.
+/// The value with the smallest log to the value with the largest.
 fn smallest_to_largest(rows: &Rows, column: &str) -> Option<f64> {
     let values = over_entries(rows, column);
     ratio(*values.first()?, *values.get(1..)?.last()?)
