@@ -61,12 +61,12 @@ pub struct Cicada {
     /// Positions for which a commit waits besides its own record: tracked or all
     #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<CommitDependencies>)]
     dependences: CommitDependencies,
-    /// When transactions look for conflicts and pause: at-validation or early [default: early in
-    /// the paper's systems, at-validation in ours]
+    /// Rule by which transactions look for conflicts and pause: at-validation or early [default:
+    /// early in the paper's systems, at-validation in ours]
     #[arg(long, value_name = "RULE", value_parser = word::<Contention>)]
     contention: Option<Contention>,
-    /// How long replaced versions are kept: until-unread or until-durable [default: until-durable
-    /// in the paper's systems with group commit, until-unread in all others]
+    /// Rule by which replaced versions are kept: until-unread or until-durable [default:
+    /// until-durable in the paper's systems with group commit, until-unread in all others]
     #[arg(long, value_name = "RULE", value_parser = word::<OldVersions>)]
     old_versions: Option<OldVersions>,
     /// Seed of all random choices

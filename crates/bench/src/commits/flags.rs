@@ -57,7 +57,7 @@ pub struct Common {
     /// Commits, bytes or microseconds after which pipelined begins a round, whichever comes first
     #[arg(long, value_name = "COMMITS,BYTES,US", default_value = "0,0,0", value_parser = group)]
     pub group: Group,
-    /// How a delay is waited out: auto (up to 50 us on the processor), spin (all of it on the
+    /// Way to wait out a delay: auto (up to 50 us on the processor), spin (all of it on the
     /// processor) or timer (asleep, which may wake late)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = waiting)]
     waiting: Waiting,

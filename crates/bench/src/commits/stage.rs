@@ -33,7 +33,7 @@ pub struct Tuned {
     pub group: Group,
     /// Options of the memory of logs in NVRAM.
     pub nvram: NvramOptions,
-    /// How a device's delay is waited out.
+    /// Way to wait out a device's delay.
     pub waiting: Waiting,
 }
 

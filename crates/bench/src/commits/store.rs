@@ -35,7 +35,7 @@ use std::time::Duration;
 
 /// Cache size with which all data is in memory, as in the papers.
 pub const CACHE_BYTES: usize = 1 << 30;
-/// Bytes of log between checkpoints, so many that no checkpoint begins during a run.
+/// Bytes of log between checkpoints: large enough that no checkpoint begins during a run.
 pub const CHECKPOINT_BYTES: u64 = 2 << 30;
 /// Transactions in flight of each loading thread.
 const LOAD_IN_FLIGHT: usize = 256;

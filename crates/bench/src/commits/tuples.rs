@@ -20,7 +20,7 @@ use std::time::Duration;
 
 const TABLE: &str = "tuples";
 const FOLDER: &str = "tuples";
-/// Bytes of log between checkpoints, so many that no checkpoint begins during a run.
+/// Bytes of log between checkpoints: large enough that no checkpoint begins during a run.
 const CHECKPOINT_BYTES: u64 = 4 << 30;
 /// Bytes of the segments and rings of all streams together, if this is at least
 /// [`STREAM_BYTES_MIN`] for each stream.

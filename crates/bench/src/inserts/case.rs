@@ -10,7 +10,7 @@ use katydid_wal::testing::sizes;
 use katydid_wal::{FileOptions, InserterKind, Options};
 use std::fmt;
 
-/// What a case measures.
+/// Subject that a case measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// An inserter.

@@ -26,7 +26,7 @@ impl Work {
     }
 }
 
-/// How a commit reaches the replicas, and when it is acknowledged.
+/// Way of a commit to the replicas, and condition of its acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// The paper's replication (3.2): the client sends to all replicas, and each syncs with this

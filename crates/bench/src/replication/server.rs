@@ -26,7 +26,7 @@ pub const LISTENS: &str = "listens at ";
 const CLUSTER: [u8; 16] = *b"katydid lab raft";
 /// Bytes of pages in memory, enough for all pages.
 const CACHE_BYTES: usize = 256 << 20;
-/// Bytes of log between checkpoints, so many that no checkpoint begins during a run.
+/// Bytes of log between checkpoints: large enough that no checkpoint begins during a run.
 const CHECKPOINT_BYTES: u64 = 2 << 30;
 
 /// One server of `lab replication`.

@@ -92,7 +92,7 @@ pub struct Setup {
     /// Durability at which a commit is acknowledged: buffered, written or durable
     #[arg(long, value_name = "LEVEL", default_value = "durable", value_parser = word::<Durability>)]
     pub durability: Durability,
-    /// When a commit releases its locks: early or after-durable
+    /// Time at which a commit releases its locks: early or after-durable
     #[arg(long, value_name = "WHEN", default_value = "early", value_parser = word::<LockRelease>)]
     pub lock_release: LockRelease,
     /// Memory engine: when a transaction looks for conflicts and pauses after them: at-validation
