@@ -23,6 +23,8 @@ mod copied_checkpoints;
 mod copy;
 mod database;
 mod dump;
+#[cfg(test)]
+mod durability_tests;
 mod engine;
 mod feed;
 mod inner;

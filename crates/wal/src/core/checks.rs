@@ -3,8 +3,9 @@
 //! natively these are further tests.
 
 use crate::segment::Extent;
-use crate::{Append, Background, Durability, FileOptions, InserterKind, Kind, Log, Options, SyncKind};
-use katydid_device::{MemoryDirectory, Method, SimDevice};
+use crate::{Append, Background, Durability, FileOptions, InserterKind, Kind, Log, Lsn, Options, SyncKind};
+use katydid_device::{MemoryDirectory, Method, SimDevice, Survival};
+use katydid_kernels::sync::{Ask, Plan, Planned, Rounds};
 use std::sync::Arc;
 
 /// Number of threads, and number of records of each thread.
@@ -189,5 +190,59 @@ fn a_write_that_ends_within_a_record_leaves_no_promise_that_a_crash_breaks() {
         let log = log.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let found = log.first().reader(log.first().start()).expect("reader").count();
         assert!((1..=5).contains(&found) && (!acknowledged || found == 5), "seed {seed}: {found}");
+    }
+}
+
+/// Two writes are under way, and the second one ends first. No frontier moves before the first one
+/// has ended. Otherwise the commits in both would be acknowledged, and a crash, which loses the
+/// first write, would lose all of them.
+#[test]
+fn a_write_that_ends_before_an_earlier_one_moves_no_frontier() {
+    for first_ends in [false, true] {
+        let options = || Options {
+            medium: FileOptions { segment_bytes: 32 << 10, ring_bytes: 16 << 10, ..FileOptions::default() }
+                .into(),
+            run_ahead_bytes: 8 << 10,
+            sessions_max: 4,
+            reserve_bytes: 0,
+            method: Method::Direct,
+            background: Background::Caller,
+            ..Options::default()
+        };
+        let device = SimDevice::new(1);
+        let log = Log::open_in(device.directory(), options()).expect("open");
+        let core = log.first().core();
+        let start = (core.frontiers().written(), core.frontiers().durable());
+        let mut session = log.session().expect("session");
+        let mut append = || session.append(&Append::new(Kind::USER, &[&[7; 3000]])).expect("append").end;
+        let plan = || -> Planned {
+            let ask = Ask { level: Durability::Durable, own: Lsn::ZERO, only_own: false, depth: 2 };
+            match core.plan(ask) {
+                Plan::Write(write) => write,
+                other => panic!("no write is planned: {other:?}"),
+            }
+        };
+        append();
+        append();
+        let first = plan();
+        let last = append();
+        let second = plan();
+        core.perform(&second);
+        assert_eq!((core.frontiers().written(), core.frontiers().durable()), start);
+        if first_ends {
+            core.perform(&first);
+            assert_eq!((core.frontiers().written(), core.frontiers().durable()), (last, last));
+        }
+        device.freeze();
+        if !first_ends {
+            // It fails. A log waits for its writes when it is dropped.
+            core.perform(&first);
+        }
+        drop(session);
+        drop(log);
+        let device = device.reopen_with(1, Survival::DropAll);
+        let log = Log::open_in(device.directory(), options()).expect("open again");
+        let found = log.first().reader(log.first().start()).expect("reader").count();
+        assert_eq!(found, if first_ends { 3 } else { 0 });
     }
 }

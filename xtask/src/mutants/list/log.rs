@@ -23,7 +23,7 @@ pub const LIST: &[Mutant] = &[
         file: "crates/wal/src/files/writer.rs",
         old: "while leader.flights.front().is_some_and(|first| first.ended) {",
         new: "while leader.flights.front().is_some() {",
-        tests: CRASH,
+        tests: LEADING,
     },
     Mutant {
         name: "the place within a record where a sync ends is remembered as durable",

@@ -3,7 +3,7 @@
 
 use super::tests::{
     CHECKPOINTS, CRASH, DAMAGE, DATABASE_CONTROL, FAILED_SYNCS, FAR_DATABASES, FULLNESS, LOG_ROOM, MEMORY,
-    MEMORY_RACES, RELEASE, SEQUENCES, STORE, TURNS, TYPED, TYPED_KEYS,
+    MEMORY_DURABILITY, MEMORY_RACES, SEQUENCES, STORE, TURNS, TYPED, TYPED_KEYS,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -118,21 +118,21 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/memory/store/validate.rs",
         old: "                    seen.join_into(&mut self.depends, self.open.store.log.as_ref());\n                    record.count_success();",
         new: "                    let _ = seen;\n                    record.count_success();",
-        tests: RELEASE,
+        tests: MEMORY_DURABILITY,
     },
     Mutant {
         name: "memory: with every record named as a place, none is",
         file: "crates/engine/src/memory/engine.rs",
         old: "            validated.depends_mut().join_all(&self.log.everything());\n",
         new: "            let _ = (validated.depends_mut(), self.log.everything());\n",
-        tests: CRASH,
+        tests: MEMORY_DURABILITY,
     },
     Mutant {
         name: "memory: versions are released before they are durable",
         file: "crates/engine/src/memory/engine.rs",
         old: "self.options.advanced.lock_release == LockRelease::Early || durability == Durability::Buffered;",
         new: "self.options.advanced.lock_release == LockRelease::Early || durability != Durability::Written;",
-        tests: RELEASE,
+        tests: MEMORY_DURABILITY,
     },
     Mutant {
         name: "memory: the clock goes on from the checkpoint, whatever is in the log",

@@ -50,6 +50,7 @@ pub const LOCK_MODES: &[&str] = &["-p", "katydid", "--lib", "lock::mode"];
 pub const LOCK_RANGES: &[&str] = &["-p", "katydid", "--lib", "lock::tests::ranges"];
 pub const LOG_ROOM: &[&str] = &["-p", "katydid", "--lib", "memory::log_room"];
 pub const MEMORY: &[&str] = &["-p", "katydid", "--test", "memory"];
+pub const MEMORY_DURABILITY: &[&str] = &["-p", "katydid", "--lib", "memory::durability_tests"];
 pub const MEMORY_RACES: &[&str] = &["-p", "katydid", "--lib", "memory::races_tests"];
 pub const NVRAM_COMMITS: &[&str] = &["-p", "katydid-wal", "--test", "main", "nvram_commits::"];
 pub const NVRAM_ENTRIES: &[&str] = &["-p", "katydid-wal", "--lib", "nvram::entries::"];
