@@ -231,7 +231,7 @@ impl Grid for Study {
 
 /// Meanings of the columns.
 pub const LEGEND: &str = "Figures are medians over the rounds, slowest and fastest are rounds, percentiles are of all rounds. us: of one \
-    commit. waits, preempt.: context switches of a commit, voluntary and not. cores, others: processors that this process and all \
-    others kept busy. raw: the median durable 4 KiB write of the \
-    same round. to best: the log's bandwidth to the device's best sequential durable writes. to adaptive: commits a \
-    second to those of adaptive with the same clients. to disk: to those of the disk log that the figure names";
+    commit. waits, preempt.: voluntary and involuntary context switches of a commit. cores, others: processors that this process and all \
+    others kept busy. raw: the median durable 4 KiB write of the same round. to best: the ratio of the log's bandwidth to that of the \
+    device's best sequential durable writes. to adaptive: the ratio of commits a second to those of adaptive with the same clients. to \
+    disk: the ratio to those of the disk log that the figure names";

@@ -193,8 +193,9 @@ impl Grid for Dependences {
 /// Meanings of the columns.
 pub fn legend() -> Vec<String> {
     wrapped(
-        "crossing: the share of records that change a page which a record in another log changed last. tight: where that one is among the five most recent of \
-         its log. spanning: the share of commits that have to see more than one log durable: those of their records, and those that these depend on tightly. \
-         in_100_kb: such records in 100 kB of log, about what the paper draws",
+        "crossing: the share of records that change a page which a record in another log changed last. tight: the share of records for \
+         which that record is among the five most recent of its log. spanning: the share of commits that need more than one durable log: \
+         the logs of their records, and the logs on which these depend tightly. in_100_kb: crossing records in 100 kB of log, about what \
+         the paper draws",
     )
 }

@@ -180,8 +180,8 @@ pub fn legend(setting: &Setting, rows: &[&Row]) -> Vec<String> {
     let mut lines = Vec::new();
     if rows.iter().any(|row| row.rounds.len() > 1) {
         lines.push(format!(
-            "slowest and fastest: records a second of the rounds ({rounds}); the other figures are the median round's, but times are \
-             of all rounds"
+            "slowest and fastest: records a second of these rounds ({rounds}); all other figures are those of the median round, but times \
+             are of all rounds"
         ));
     }
     lines.push("least and most: records of one thread".to_owned());

@@ -79,20 +79,19 @@ pub struct Spec {
     pub ring: Option<usize>,
 }
 
-const STALL_NOTE: &str = "a standstill is the time between the first look that finds the filled frontier at a place with reserved bytes \
-    behind it and the first that finds it elsewhere. The appenders look, after every eighth insert of each; \
-    `look` is the mean time between two looks, below which a standstill is mostly not seen. A look makes `chunked` \
-    seal its open chunks. With `mutex` next to nothing is reserved and not filled: who is preempted there holds up \
-    the others before they reserve, which this does not show";
+const STALL_NOTE: &str = "a standstill is the time from the first look that finds the filled frontier at a position with reserved bytes \
+    beyond it to the first look that finds it elsewhere. Each appender looks after every eighth of its inserts; `look` is the mean time \
+    between two looks, and shorter standstills are mostly not seen. A look makes `chunked` seal its open chunks. With `mutex` hardly any \
+    bytes are reserved and not filled: a preempted thread holds up the others before they reserve, which this does not show";
 
 const LIMITS_NOTE: &str = "private-rings: each thread makes the same header, checksum and copies into a ring of its own; bare-word: one \
-    thread, one fetch_add on a word for each record, the same copies. Nobody finds out what is filled and nobody makes \
-    room in these two. The ratios are the medians of each round's: to private-rings, grasshopper and mutex with as \
-    many threads, and to bare-word with its one thread";
+    thread makes the same copies and one fetch_add on a word for each record. In both, no thread computes what is filled or makes room. \
+    Ratios are medians of the rounds' ratios: to private-rings, grasshopper and mutex with as many threads, and to bare-word with its one \
+    thread";
 
-const TXN_NOTE: &str = "threads append three records of the size given and a commit record of 48 bytes, and go on until --in-flight \
-    commits each wait to be durable; `refused` appends found no segment prepared and were tried again. Times are from the commit's append to its callback. Memory is a device that \
-    takes next to no time";
+const TXN_NOTE: &str = "threads append three records of the given size and a commit record of 48 bytes, and continue until --in-flight \
+    commits of each thread wait to be durable; `refused` appends found no prepared segment and were tried again. Times are from the \
+    commit's append to its callback. Device memory takes next to no time";
 
 /// Small records for each outlier, as in Aether's Figure 11.
 pub const SMALL_FOR_EACH_OUTLIER: u32 = 60;
@@ -157,8 +156,8 @@ impl Sweep {
             Sweep::SizeCached => Spec {
                 name: "size-cached",
                 about: "sizes of records, all copies into a buffer that stays in the cache (Aether, Figure 8, right, CD in L1)",
-                note: "the buffer is a ring of 64 KiB, which is still correct; Aether's threads wrote over storage of their own. Reservations \
-                       run ahead by at most 16 KiB, and records above 8 KiB travel in pieces",
+                note: "the buffer is a ring of 64 KiB, so the log is still correct; Aether's threads overwrote storage of their own. \
+                       Reservations run ahead by at most 16 KiB, and records above 8 KiB are split",
                 note_simulated: "the sizes of caches are not modelled: here the small ring only bounds how far reservations run ahead",
                 over: ChartAxis::Record,
                 records: SIZES,
@@ -193,7 +192,7 @@ impl Sweep {
             },
             Sweep::Crawl => Spec {
                 name: "crawl",
-                about: "the share of bytes by which the filled frontier crawls, the others being hopped over (ELEDA, Figure 20)",
+                about: "the share of bytes over which the filled frontier crawls; it hops over all other bytes (ELEDA, Figure 20)",
                 metric: ChartMetric::Crawled,
                 designs: &[InserterKind::Grasshopper],
                 threads: POWERS,
@@ -203,7 +202,7 @@ impl Sweep {
             },
             Sweep::Bitmap => Spec {
                 name: "bitmap",
-                about: "a bit for each byte against lists and hops (ELEDA, Figure 21)",
+                about: "a bit for each byte, compared with lists and hops (ELEDA, Figure 21)",
                 designs: &[InserterKind::Bitmap, InserterKind::Grasshopper],
                 threads: POWERS,
                 records: &[120, 1024, 4096],
@@ -211,7 +210,7 @@ impl Sweep {
             },
             Sweep::Stall => Spec {
                 name: "stall",
-                about: "how long the filled frontier stands still while bytes behind it are reserved and not filled",
+                about: "how long the filled frontier stands still while bytes beyond it are reserved and not filled",
                 note: STALL_NOTE,
                 runs: Threads::RealOnly,
                 metric: ChartMetric::Standing,
@@ -220,7 +219,7 @@ impl Sweep {
             },
             Sweep::Limits => Spec {
                 name: "limits",
-                about: "the inserters beside the same header, checksum and copy without an inserter",
+                about: "the inserters, compared with the same header, checksum and copy without an inserter",
                 note: LIMITS_NOTE,
                 runs: Threads::RealOnly,
                 metric: ChartMetric::Rate,
@@ -229,7 +228,7 @@ impl Sweep {
             },
             Sweep::Txn => Spec {
                 name: "txn",
-                about: "transactions of three records and a commit that is told by callback, on a whole log (ELEDA, Figure 16)",
+                about: "transactions of three records and a commit with a callback, on a whole log (ELEDA, Figure 16)",
                 note: TXN_NOTE,
                 runs: Threads::RealOnly,
                 over: ChartAxis::Record,

@@ -40,9 +40,10 @@ pub struct Lists {
     pub schemes: Vec<Scheme>,
 }
 
-const NOTE: &str = "each server is a process on this machine, with a log on a device of its own, through the page cache, on the consolidation \
-                    array with 16 slots. Clients wait the network's delay in each request, but not those of Raft: the timers of its connections have a \
-                    resolution of 1 ms. After each run all replicas had the same rows, as many as were acknowledged";
+const NOTE: &str = "each server is a process on this machine, with a log on a device of its own, through the page cache, with inserter \
+                    consolidated and 16 slots. Clients wait for the network's delay in each request, except those of Raft, because the \
+                    timers of its connections have a resolution of 1 ms. After each run all replicas had equal rows, as many as were \
+                    acknowledged";
 
 impl Figure {
     pub const ALL: [Figure; 4] = [Figure::Seven, Figure::Eight, Figure::TableTwo, Figure::TableThree];
@@ -60,7 +61,7 @@ impl Figure {
             },
             Figure::Eight => Spec {
                 name: "flushing8",
-                about: "sysbench's transactions that write at one replica and at three (efficient flushing, Figure 8)",
+                about: "sysbench's writing transactions at one replica and at three (efficient flushing, Figure 8)",
                 saw: "aggregated over slotted, the existing scheme: 1.25, 2.1, 1.92, 1.38 and 1.3 times at 8, 16, 32, 64 and 128 threads with one \
                       replica, and 1.06, 1.01, 8.19, 4.52 and 1.65 times with three",
                 note: NOTE,

@@ -200,7 +200,7 @@ pub fn setting_of(
 
 /// Meanings of the columns.
 pub const LEGEND: &str = "Figures are medians over the rounds, slowest and fastest are rounds, percentiles are of all rounds. us: of one \
-    transaction. trx(c): at the client, until all servers had answered. trx(s): at a server, from the decoded request until it was committed; \
-    slowest: at the server that took longest for it. outside: trx(c) without that, so network and queues for processors. lock, sync, wait: \
-    waiting for the sync lock, in writes and syncs, waiting for another thread's sync. Counters are means over the servers. to slotted: \
-    commits a second to those of the existing scheme in the same round";
+    transaction. trx(c): at the client, until all servers had answered. trx(s): at a server, from the decoded request until the commit; \
+    slowest: at the server that took longest for the transaction. outside: trx(c) without slowest, which is network and queues for \
+    processors. lock, sync, wait: waiting for the sync lock, in writes and syncs, waiting for another thread's sync. Counters are means \
+    over the servers. to slotted: the ratio of commits a second to those of the existing scheme in the same round";

@@ -13,10 +13,10 @@ use std::time::Duration;
 pub const TWO: Spec = Spec {
     name: "aether2",
     about: "where processor time goes on TPC-B, as log bottlenecks are removed one by one (Aether, Figure 2)",
-    saw: "with 60 clients the baseline leaves the processors idle for 75 % of the time, early release for 20 %, flush pipelining not at all; then \
-          the log buffer is what threads contend for",
-    note: "the systems of aether9; tellers have a skew of 0.85. user, system and idle are shares of all processors, log wait of the clients' time: for locks of \
-           stage three, for other threads that sync, and for syncs of their own",
+    saw: "with 60 clients the processors idle for 75 % of the time with the baseline, for 20 % with early release, and not at all with \
+          flush pipelining; then threads contend for the log buffer",
+    note: "the systems of aether9; tellers have a skew of 0.85. user, system and idle are shares of the time of all processors. log wait is \
+           the share of the clients' time in which they wait for the sync lock, for another thread's sync or for their own sync",
     varies: &[ListFlag::Threads, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,
@@ -28,7 +28,7 @@ pub const THREE: Spec = Spec {
     name: "aether3",
     about: "what early lock release gains on TPC-B over skew, for devices of several latencies (Aether, Figure 3)",
     saw: "no gain without contention, 2 times at 100 us and up to 35 times at 10 ms with a skew around 1, less beyond",
-    note: "skew is that of tellers and of the accounts of a branch; a lock is held for the transaction only, or until its commit \
+    note: "skew is that of tellers and of the accounts of a branch; a lock is held only during the transaction (early), or until its commit \
            is durable",
     varies: &[ListFlag::Threads, ListFlag::Sync, ListFlag::Skew, ListFlag::Delay],
     method: MethodName::Direct,
@@ -40,9 +40,10 @@ pub const THREE: Spec = Spec {
 pub const FOUR: Spec = Spec {
     name: "aether4",
     about: "context switches and processor use on TPC-B over client threads, with and without flush pipelining (Aether, Figure 4)",
-    saw: "without, switches grow with the clients, system time too, and processors idle; with, both stay nearly constant and all \
-          processors are used",
-    note: "clients with one transaction in flight block in each commit; the others go on with the next (flush pipelining)",
+    saw: "without flush pipelining context switches and system time grow with the clients, and processors idle; with it both stay nearly \
+          constant and all processors are used",
+    note: "clients with one transaction in flight block in each commit; other clients continue with their next transaction (flush \
+           pipelining)",
     varies: &[ListFlag::Threads, ListFlag::Sync, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,
@@ -53,9 +54,10 @@ pub const FOUR: Spec = Spec {
 pub const FIVE: Spec = Spec {
     name: "aether5",
     about: "throughput of TPC-B over client threads: baseline, asynchronous commit, flush pipelining (Aether, Figure 5)",
-    saw: "the baseline falls behind at once; flush pipelining does as well as the unsafe asynchronous commit, up to 22 % above it",
-    note: "baseline: pipelined, blocking, which is group commit by a flusher. Asynchronous, unsafe: told when it is written (survives \
-           the process) or buffered (survives nothing). Pipelined and adaptive with transactions in flight; adaptive blocking too",
+    saw: "the baseline falls behind at once; flush pipelining is as fast as the unsafe asynchronous commit, up to 22 % above the baseline",
+    note: "the baseline is pipelined with blocking clients, which is group commit by a flusher. Asynchronous commit is unsafe: acknowledged \
+           when it is written (survives the process) or buffered (survives nothing). Pipelined and adaptive run with transactions in \
+           flight, and adaptive also with blocking clients",
     varies: &[ListFlag::Threads, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,
@@ -67,10 +69,10 @@ pub const NINE: Spec = Spec {
     name: "aether9",
     about: "throughput of small updates over client threads, as early lock release, flush pipelining and a scalable log buffer are added one \
             by one (Aether, Figure 9)",
-    saw: "flush pipelining gains most, 68 % over the baseline; the log buffer another 7 %",
-    note: "UpdateLocation of TATP is an update of a single row; here it is one of a key of 20 bytes. `baseline`: a flusher of its own that \
-           groups commits, clients that block, one mutex around the log buffer, locks held until the commit is durable. Then each step on top of those \
-           before it; `ours` is adaptive with inserter marks and transactions in flight",
+    saw: "flush pipelining gains most, 68 % over the baseline; the log buffer gains another 7 %",
+    note: "UpdateLocation of TATP updates a single row; here a transaction updates a key of 20 bytes. `baseline`: a dedicated flusher that \
+           groups commits, blocking clients, one mutex around the log buffer, locks held until the commit is durable. Each further system \
+           adds one step to the system before it; `ours` is adaptive with inserter marks and transactions in flight",
     varies: &[ListFlag::Threads, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,

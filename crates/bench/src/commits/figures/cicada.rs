@@ -85,9 +85,10 @@ impl CicadaFigure {
             CicadaFigure::Three => Spec {
                 name: "cicada3",
                 about: "throughput of writing transactions over threads: logging off, one serial log, and ours (Cicada over P-WAL, Figure 3)",
-                saw: "with a serial log throughput hardly grows with the threads; without logging it does",
-                note: "logging off is `buffered`: records go into the log's memory, and no thread waits for them. Serial is one stream with inserter \
-                       mutex, grouped (inline) and per commit, locks released early. `to serial` is to the better of these with the same clients",
+                saw: "with a serial log throughput hardly grows with the threads; without logging it grows",
+                note: "logging off is `buffered`: records go into the log buffer, and no thread waits for them. Serial is one stream with \
+                       inserter mutex and early lock release, with grouped (inline) and per-commit syncs. `to serial` is the ratio to the \
+                       better serial log with the same clients",
                 ..PLAIN
             },
             CicadaFigure::Four => Spec {
@@ -99,7 +100,7 @@ impl CicadaFigure {
             },
             CicadaFigure::Five => Spec {
                 name: "cicada5",
-                about: "the same with 80 % of the operations reads (Cicada over P-WAL, Figure 5)",
+                about: "the four combinations of lock release and commit, with 80 % of the operations reads (Cicada over P-WAL, Figure 5)",
                 saw: "early release with group commit is best again",
                 note: FOUR,
                 ..PLAIN
@@ -108,15 +109,16 @@ impl CicadaFigure {
                 name: "cicada6",
                 about: "early release with group commit on a device as quick as NVRAM, against logging off (Cicada over P-WAL, Figure 6)",
                 saw: "hardly any difference",
-                note: "logging off is `buffered`: records go into the log's memory, and no thread waits for them",
+                note: "logging off is `buffered`: records go into the log buffer, and no thread waits for them",
                 ..PLAIN
             },
             CicadaFigure::Readers => Spec {
                 name: "cicada-readers",
                 about: "read-only transactions of 10 gets, alone and beside threads that write",
                 saw: "no such figure",
-                note: "commits are those of the readers. Writers block in each commit. `to alone`: to the same readers without writers; `by cpu s`: \
-                       for each second of processor time that the readers got. A conflict of a reader would have failed the run",
+                note: "commits are those of the readers. Writers block in each commit. `to alone`: the ratio to the same readers without \
+                       writers; `by cpu s`: this ratio for each second of processor time that the readers got. A conflict of a reader \
+                       would have failed the run",
                 ..PLAIN
             },
         }
@@ -149,10 +151,11 @@ impl CicadaFigure {
     }
 }
 
-const FOUR: &str = "early or after-durable; single (per-commit) or group (inline: the worker writes after 5 commits or 500 us; pipelined: a syncer does); and our adaptive, which groups as it \
-                    finds best. Rows of the paper's systems have early conflict checks and pauses, and with groups the log keeps old versions; ours have neither. \
-                    One stream for each thread as in the paper, one for each processor, and one serial log. `to serial` is to the \
-                    serial log with the same clients, `speed-up` of early release to the other";
+const FOUR: &str = "lock release is early or after-durable; commits are single (per-commit) or in groups (inline: the worker writes after 5 \
+                    commits or 500 us; pipelined: a syncer writes); our adaptive chooses its groups itself. Rows of the paper's systems \
+                    have early conflict checks and pauses, and with groups the log keeps old versions; our rows have neither. There is one \
+                    stream for each thread as in the paper, one for each processor, or one serial log. `to serial` is the ratio to the \
+                    serial log with the same clients, `speed-up` that of early release to the other release";
 
 /// A case with `adaptive` on a log with one stream for each processor. Its transactions only write;
 /// the device has `delay`.

@@ -11,11 +11,11 @@ use katydid_wal::{InserterKind, SyncKind};
 
 pub const FOURTEEN: Spec = Spec {
     name: "eleda14",
-    about: "throughput and bandwidth over the size of what is committed (ELEDA, Figure 14)",
-    saw: "ELEDA's throughput falls as bytes grow, to 6.2 GiB/s of two devices at 5 KiB; what syncs for each commit stays low whatever \
-          the size",
-    note: "inserts into the store by 32 clients: the systems of figure 8, ELEDA with a unit of 512 KiB; `to best` is the log's bandwidth to the \
-           device's best sequential durable writes of the same round",
+    about: "throughput and bandwidth over the bytes of a commit (ELEDA, Figure 14)",
+    saw: "ELEDA's throughput falls as commits grow, while its bandwidth rises to 6.2 GiB/s of two devices at 5 KiB; systems that sync for \
+          each commit stay slow at every size",
+    note: "inserts into the store by 32 clients, with the systems of eleda8; ELEDA has a unit of 512 KiB. `to best` is the log's bandwidth \
+           divided by that of the device's best sequential durable writes in the same round",
     varies: &[ListFlag::Payload, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,
@@ -26,10 +26,10 @@ pub const FOURTEEN: Spec = Spec {
 pub const EIGHTEEN: Spec = Spec {
     name: "eleda18",
     about: "bandwidth and the distribution of commit latency with I/O units of 64 KiB and 512 KiB (ELEDA, Figure 18)",
-    saw: "64 KiB answers ten times sooner, 512 KiB moves twice the bytes (6.9 against 3.2 GiB/s): its users must choose",
-    note: "the log alone, 32 clients with 100 commits in flight and 2 with 1,000. With pipelined, which has inserter grasshopper, a write of a unit begins when so much is there, \
-           or after 1 ms, as the paper's flusher fills its buffer; with adaptive it has at most that size. Without a unit a write takes whatever \
-           there is, up to 1 MiB and half the ring",
+    saw: "64 KiB answers ten times sooner, 512 KiB moves twice the bytes (6.9 against 3.2 GiB/s), so users must choose",
+    note: "the log alone, 32 clients with 100 commits in flight and 2 with 1,000. With pipelined, which has inserter grasshopper, a write \
+           begins when a unit is full or after 1 ms, as the paper's flusher fills its buffer; with adaptive a write has at most the size \
+           of a unit. Without a unit a write takes all filled bytes, up to 1 MiB and half the ring",
     varies: &[ListFlag::Payload, ListFlag::Sync, ListFlag::IoUnit],
     method: MethodName::Direct,
     device: Device::File,

@@ -14,9 +14,9 @@ pub const FIVE: Spec = Spec {
             flushing, Figure 5)",
     saw: "aggregated over slotted, the existing scheme: 3.9, 5.5, 1.83, 1.72 and 1.3 times for inserts at 8, 16, 32, 64 and 128 threads, and 1.6, 2.8, \
           4.1, 1.7 and 1.6 times with searches",
-    note: "times are those of inserts and updates; transactions a second count searches too. Through the page cache, as in the paper: a \
-           direct write is on the device when it is done, so that who writes before asking for a sync has nothing left to share. On the \
-           consolidation array with 16 slots, as the paper has them, unless another inserter is given",
+    note: "times are those of inserts and updates; transactions a second also count searches. The log goes through the page cache, as in \
+           the paper: a direct write is durable when it ends, so a thread that writes before it asks for a sync has nothing left to share. \
+           The inserter is consolidated with 16 slots, as in the paper, unless another inserter is given",
     varies: &[ListFlag::Threads, ListFlag::Sync],
     method: MethodName::Buffered,
     device: Device::File,
@@ -26,10 +26,11 @@ pub const FIVE: Spec = Spec {
 
 pub const SIX: Spec = Spec {
     name: "flushing6",
-    about: "sysbench's transactions that write, two updates, a delete and an insert in each, by blocking clients (efficient flushing, Figure 6)",
+    about: "sysbench's writing transactions with two updates, a delete and an insert each, by blocking clients (efficient flushing, Figure \
+            6)",
     saw: "aggregated over slotted, the existing scheme: 6.4, 3.3, 2.3, 1.7 and 1.4 times at 8, 16, 32, 64 and 128 threads",
-    note: "on one table with a secondary index, rows drawn all alike. Through the page cache, as in the paper. After each run all rows were there, \
-           and the index led to each",
+    note: "one table with a secondary index, whose rows are drawn uniformly. The log goes through the page cache, as in the paper. After \
+           each run all rows were present, and the index led to each row",
     varies: &[ListFlag::Threads, ListFlag::Sync],
     method: MethodName::Buffered,
     device: Device::File,
@@ -42,9 +43,10 @@ pub const TABLE_ONE: Spec = Spec {
     about: "where the time of an insert goes, and how often the log is locked and synced (efficient flushing, Table 1)",
     saw: "slotted, the existing scheme, spends 82 % of an insert waiting for the lock at 8 threads; aggregated takes a quarter of the locks and of the \
           syncs there, with 4.4 to 11.4 requests in each",
-    note: "means of one commit in us: until it was told; waiting for the lock, if it was the one to sync; in writes and syncs; waiting for \
-           another thread's, of which slot wait: for the last thread of its slot. Locks and syncs are of a run; released: told by another \
-           thread's sync. On the consolidation array with 16 slots, unless another inserter is given",
+    note: "means of one commit in us: until its acknowledgement; waiting for the sync lock, if its thread syncs; in writes and syncs; \
+           waiting for another thread's sync, which includes slot wait, for the last thread of its slot. Locks and syncs are those of a \
+           run; released: acknowledged by another thread's sync. The inserter is consolidated with 16 slots, unless another inserter is \
+           given",
     varies: &[ListFlag::Threads, ListFlag::Sync],
     method: MethodName::Buffered,
     device: Device::File,

@@ -106,9 +106,9 @@ impl NvramFigure {
                 name: "nvlogging9",
                 about: "checkpoints and throughput on NewOrders and Payments of TPC-C over the entries of the log, at 400 ns (report on \
                         NV-Logging, Figure 9)",
-                saw: "a picture without numbers: the larger the buffer, the fewer checkpoints disturb",
-                note: "a log of so many entries has 128 bytes of ring or heap for each. A checkpoint begins when 70 % of it are taken. \
-                       Each run has a database of its own, loaded anew",
+                saw: "a picture without numbers: with a larger buffer fewer checkpoints disturb the clients",
+                note: "a log has 128 bytes of ring or heap for each entry. A checkpoint begins when 70 % of the entries are taken. Each run \
+                       loads a database of its own",
                 seconds: 3.0,
                 rounds: 2,
                 ..PLAIN
@@ -117,9 +117,10 @@ impl NvramFigure {
                 name: "eleda15",
                 about: "updates of single keys, and NewOrders and Payments of TPC-C, on the best disk log and on logs in NVRAM (ELEDA, \
                         Figure 15)",
-                saw: "the software-only log on disks does as well as the one in NVRAM, or better, where its clients are called back",
-                note: "the disk log is on the folder's device, with clients that block and clients that are called back, and once more as ELEDA has \
-                       it: inserter grasshopper, protocol pipelined, a unit of 64 KiB. In NVRAM a commit has nothing to wait for. `to disk` is to the better of the two on disk with as many threads",
+                saw: "the software-only log on disks is as fast as the log in NVRAM, or faster, if its clients use callbacks",
+                note: "the disk log is on the folder's device, with blocking clients and with callbacks, and once more in ELEDA's form: \
+                       inserter grasshopper, protocol pipelined, a unit of 64 KiB. A commit in NVRAM has nothing to wait for. `to disk` is \
+                       the ratio to the best disk log with as many threads",
                 device: Device::File,
                 seconds: 0.3,
                 ..PLAIN
@@ -128,8 +129,8 @@ impl NvramFigure {
                 name: "append",
                 about: "records of 120 bytes appended to the log alone, each persisted before the next",
                 saw: "no such figure",
-                note: "raw is a record of the same size copied, written back and fenced in a region by itself, without a log; `to raw`: \
-                       the time of an append with one client to it",
+                note: "raw is the time in which a record of the same size is copied, written back and fenced in a region without a log; `to \
+                       raw`: the time of an append with one client divided by raw",
                 ..PLAIN
             },
         }
@@ -217,11 +218,11 @@ impl NvramFigure {
     }
 }
 
-const NOTE: &str = "p50 and p99 are of the commit alone, txn of the whole transaction: nv_direct persists each record when it is \
-                    appended, the others all of them when it commits, as on disk. `to disk` is to the disk log with inserter \
-                    mutex on a device in memory whose durable writes take the latency longer, beside the same clients. No \
-                    checkpoint falls into a run. After each run the conditions 1 to 4 of TPC-C held, with as many orders as were \
-                    acknowledged";
+const NOTE: &str = "p50 and p99 are of the commit alone, txn of the whole transaction: nv_direct persists each record when it is appended, \
+                    the other logs in NVRAM persist all records of a transaction when it commits, as on disk. `to disk` is the ratio to \
+                    the disk log with the same clients, which has inserter mutex and a device in memory whose durable writes take the \
+                    latency longer. No checkpoint falls into a run. After each run the conditions 1 to 4 of TPC-C held, with as many \
+                    orders as were acknowledged";
 
 #[cfg(test)]
 mod tests {

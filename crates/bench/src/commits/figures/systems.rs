@@ -23,10 +23,10 @@ const PLAIN: Spec = Spec {
     name: "",
     about: "",
     saw: "",
-    note: "`vanilla` has inserter consolidated, protocol grouped and clients that block; once more with its log in memory. `ELEDA` has inserter \
-           grasshopper, protocol pipelined with writes of 64 KiB, which begin when so much is there or after 1 ms, and transactions in flight; its ring has \
-           32 MiB, so that threads may be four hops ahead. `ours` is adaptive with marks, with \
-           as many in flight and with clients that block. Percentiles are those of writing transactions",
+    note: "`vanilla` has inserter consolidated, protocol grouped and blocking clients; `vanilla in memory` also has its log in memory. \
+           `ELEDA` has inserter grasshopper, protocol pipelined and transactions in flight; a write begins when a unit of 64 KiB is full \
+           or after 1 ms, and the ring has 32 MiB, so that threads may be four hops ahead. `ours` is adaptive with marks, both with as \
+           many transactions in flight and with blocking clients. Percentiles are those of writing transactions",
     varies: &[ListFlag::Threads, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,
@@ -37,40 +37,44 @@ const PLAIN: Spec = Spec {
 pub const EIGHT: Spec = Spec {
     name: "eleda8",
     about: "throughput over threads and the distribution of commit latency on YCSB A with 1 KiB (ELEDA, Figures 8 and 9)",
-    saw: "in WiredTiger 71 times as many transactions at 32 threads, 10 times at one; in Shore-MT 6.3 times. Commits are told later: 1.3 ms \
-          against 0.58",
+    saw: "in WiredTiger 71 times as many transactions at 32 threads, 10 times at one; in Shore-MT 6.3 times. Commits are acknowledged \
+          later: after 1.3 ms instead of 0.58 ms",
     ..PLAIN
 };
 
 pub const TEN: Spec = Spec {
     name: "eleda10",
-    about: "throughput over threads and the distribution of commit latency on sysbench's transactions that write (ELEDA, Figures 10 and 11)",
-    saw: "in WiredTiger 32 times as many transactions at 32 threads, in Shore-MT 12 times. Commits are told later: 3.7 ms against 1",
+    about: "throughput over threads and the distribution of commit latency on sysbench's writing transactions (ELEDA, Figures 10 and 11)",
+    saw: "in WiredTiger 32 times as many transactions at 32 threads, in Shore-MT 12 times. Commits are acknowledged later: after 3.7 ms \
+          instead of 1 ms",
     ..PLAIN
 };
 
 pub const TWELVE: Spec = Spec {
     name: "eleda12",
     about: "NewOrders and Payments of TPC-C over threads, each in a warehouse of its own (ELEDA, Figure 12)",
-    saw: "with its log in memory the store before grows up to 16 threads and collapses after; with ELEDA it does not collapse",
+    saw: "vanilla in memory grows up to 16 threads and then collapses; ELEDA does not collapse",
     ..PLAIN
 };
 
 pub const THIRTEEN: Spec = Spec {
     name: "eleda13",
-    about: "YCSB A with 1 KiB and sysbench's transactions that write, in an engine of many versions (ELEDA, Figure 13)",
-    saw: "under snapshot isolation the store before is held by the device, in memory by its lock; with ELEDA it is ahead, but snapshots take \
-          30 % of the time at 32 threads",
-    note: "as in figure 8, in the memory engine, whose transactions are serializable, with one stream; and ours in the paged engine beside it",
+    about: "YCSB A with 1 KiB and sysbench's writing transactions, in a multi-version engine (ELEDA, Figure 13)",
+    saw: "under snapshot isolation vanilla is limited by the device, and in memory by its lock; ELEDA is ahead, but snapshots take 30 % of \
+          the time at 32 threads",
+    note: "the systems of eleda8 in the memory engine, whose transactions are serializable, with one stream; `ours` also runs in the paged \
+           engine",
     ..PLAIN
 };
 
 pub const NINETEEN: Spec = Spec {
     name: "eleda19",
-    about: "what hiding the latency gains, and what GRASSHOPPER adds, on YCSB A with 1 KiB and on sysbench's transactions that write (ELEDA, \
-            Figure 19)",
-    saw: "with few threads hiding the latency gains nearly all; from about four on it collapses without GRASSHOPPER, which then gains the rest",
-    note: "as in figure 8; `hiding` is vanilla with protocol pipelined and transactions in flight, and ELEDA differs from it by GRASSHOPPER",
+    about: "the gain of hiding the latency, and the further gain of GRASSHOPPER, on YCSB A with 1 KiB and on sysbench's writing \
+            transactions (ELEDA, Figure 19)",
+    saw: "with few threads hiding the latency gains nearly all; from about four threads on it collapses without GRASSHOPPER, which then \
+          gains the rest",
+    note: "the systems of eleda8; `hiding` is vanilla with protocol pipelined and transactions in flight, and differs from ELEDA only by \
+           GRASSHOPPER",
     ..PLAIN
 };
 
