@@ -56,9 +56,9 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 /// Intent of a transaction: it may write, or only read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// It only reads.
+    /// The transaction only reads.
     ReadOnly,
-    /// It may write.
+    /// The transaction may write.
     ReadWrite,
 }
 

@@ -23,8 +23,8 @@ use std::time::Duration;
 /// loads a database of its own
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What the paper saw: early lock release with group commit is best, with 80 % reads too; one serial log falls behind; with a device
-of 15 us there is hardly any difference to logging off.
+What the paper saw: early lock release with group commit is best, also with 80 % reads; one serial log falls behind; with a device
+of 15 us early release with group commit is hardly slower than logging off.
 
 Examples:
   katydid lab cicada --figure 4 --threads 1,2 --csv cicada.csv --svg charts

@@ -74,22 +74,23 @@ pub struct Commit {
 
 const AFTER: &str = "\
 What the papers saw:
-  aether2          60 clients leave the processors idle for 75 % of the time; with early release for 20 %; with flush pipelining not at all
+  aether2          with 60 clients the processors idle for 75 % of the time, with early release for 20 %, with flush pipelining never
   aether3          early lock release on TPC-B over skew: nothing gained without contention, 2 times at 100 us and up to
                    35 times at 10 ms with a skew around 1, less beyond
   aether4          without flush pipelining context switches grow with the clients while processors idle; with it
                    they stay nearly constant and all processors are used
-  aether5          flush pipelining does as well as asynchronous commit, which is unsafe: up to 22 % above the baseline
+  aether5          flush pipelining is as fast as asynchronous commit, which is unsafe: up to 22 % above the baseline
   aether9          flush pipelining gains most, 68 % over the baseline; a scalable log buffer another 7 %
   flushing5        aggregated over slotted, inserts: 3.9, 5.5, 1.83, 1.72, 1.3 times at 8, 16, 32, 64, 128 threads
-  flushing6        the same on sysbench's writing transactions: 6.4, 3.3, 2.3, 1.7, 1.4 times
-  flushing-table1  slotted spends 82 % of an insert waiting for the lock at 8 threads; aggregated takes a quarter of
-                   the locks and syncs there
-  eleda8, 10       before, after and ours on YCSB A and sysbench: 71 and 32 times as many at 32 threads, told later
+  flushing6        aggregated over slotted, sysbench's writing transactions: 6.4, 3.3, 2.3, 1.7, 1.4 times
+  flushing-table1  slotted spends 82 % of an insert waiting for the lock at 8 threads; at 8 threads aggregated takes
+                   a quarter of the locks and syncs
+  eleda8, 10       vanilla, ELEDA and ours on YCSB A and sysbench: ELEDA has 71 and 32 times vanilla's rate at 32 threads,
+                   but acknowledges later
   eleda12          TPC-C grows with the threads and does not collapse
-  eleda13          the same in an engine of many versions
-  eleda14          throughput falls as payloads grow from 512 bytes to 5 KiB, bandwidth grows to what the devices can do
-  eleda18          with I/O units of 64 KiB commits are told ten times sooner, with 512 KiB twice the bytes are moved
+  eleda13          vanilla, ELEDA and ours in a multi-version engine
+  eleda14          throughput falls as payloads grow from 512 bytes to 5 KiB, bandwidth grows to the devices' limit
+  eleda18          with I/O units of 64 KiB commits are acknowledged ten times sooner, with 512 KiB twice the bytes are moved
   eleda19          hiding the latency gains nearly all with few threads, GRASSHOPPER the rest with many
 
 Examples:

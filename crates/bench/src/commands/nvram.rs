@@ -23,9 +23,9 @@ use std::time::Duration;
 #[command(after_help = "\
 What the papers saw:
   nvlogging6       1.05 to 1.34 times the throughput of a central log on a memory disk, from 0 to 10 us
-  nvlogging7, 8    throughput does not fall beyond 20 clients, and latency grows less
+  nvlogging7, 8    throughput does not fall beyond 20 clients, and latency grows less than the central log's
   nvlogging9       fewer checkpoints with more entries
-  eleda15          a disk log whose clients are called back does as well as one in NVRAM
+  eleda15          a disk log whose clients use callbacks is as fast as a log in NVRAM
 
 Examples:
   katydid lab nvram --csv nvram.csv --svg charts

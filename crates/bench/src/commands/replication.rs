@@ -33,7 +33,7 @@ use std::time::Duration;
 What the paper saw, aggregated over slotted at 8, 16, 32, 64 and 128 threads:
   flushing7        inserts: 1.3, 2.5, 1.93, 1.5, 1.45 times at one replica; 4.6, 8.1, 9.7, 5.15, 2.26 at three
   flushing8        sysbench: 1.25, 2.1, 1.92, 1.38, 1.3 times at one; 1.06, 1.01, 8.19, 4.52, 1.65 at three
-  flushing-table2  and -table3: times of an insert and counts, at one and at three
+  flushing-table2  times of an insert and counts at one replica; flushing-table3 at three replicas
 
 Examples:
   katydid lab replication --figure flushing7 --csv seven.csv --svg charts
@@ -111,7 +111,7 @@ impl Replication {
         if before == FolderState::Something {
             let dir = self.dir.display();
             return Err(Failure::failed(format_args!(
-                "{dir} is not empty: --dir must be a new or empty folder, and is left so"
+                "{dir} is not empty: --dir must be a new or empty folder, and is restored afterwards"
             )));
         }
         std::fs::create_dir_all(&self.dir).map_err(Failure::failed)?;

@@ -71,8 +71,8 @@ pub fn to_alone(rows: &[Row], row: &Row) -> Option<f64> {
     Some(row.ratio(alone, Run::per_second))
 }
 
-/// The ratio to readers alone, per second of processor time that the readers got. It shows the loss
-/// that remains when sharing the processors with writers is taken out.
+/// The ratio to readers alone, per second of processor time that the readers got. This leaves out
+/// the loss that comes from sharing the processors with writers.
 pub fn to_alone_by_cpu(rows: &[Row], row: &Row) -> Option<f64> {
     row.case.work.writers()?;
     let alone = partner(rows, row, |case| case.work = Work::Readers { writers: 0 })?;

@@ -34,8 +34,8 @@ pub struct Run {
     pub nvram: Option<Form>,
     /// Number of checkpoints that ended during the run.
     pub checkpoints: u64,
-    /// Number of TPC-B transfers or TPC-C transactions that were checked after the run. It equals
-    /// the number of acknowledged ones.
+    /// Number of TPC-B transfers or TPC-C transactions that were checked after the run. The number
+    /// equals that of the acknowledged ones.
     pub checked: Option<u64>,
     /// Rates of the raw device in the same round.
     pub raw: Raw,

@@ -73,7 +73,7 @@ impl Stage {
     ) -> Result<Stage> {
         let free = |path: &Path, flag: &str| match folder::look(path)? {
             FolderState::Something => Err(Failure::failed(format_args!(
-                "{} is not empty: {flag} must be a new or empty folder, and is left so",
+                "{} is not empty: {flag} must be a new or empty folder, and is restored afterwards",
                 path.display()
             ))),
             found => Ok(found),

@@ -1,5 +1,5 @@
 //! Results of a command. They are printed and written after each sweep or figure, so that a signal
-//! during the next one loses only that one.
+//! loses only the sweep or figure under way.
 
 use super::chart::draw;
 use super::columns::{Grid, RowOf, Rows, Setting, csv, rounds_csv};

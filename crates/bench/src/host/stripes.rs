@@ -33,7 +33,7 @@ impl Stripes {
             match folder::look(path)? {
                 FolderState::Something => {
                     return Err(Failure::failed(format_args!(
-                        "{} is not empty: each folder of --stripe must be new or empty, and is left so",
+                        "{} is not empty: each folder of --stripe must be new or empty, and is restored afterwards",
                         path.display()
                     )));
                 }

@@ -66,7 +66,7 @@ impl LogFolder {
         let before = folder::look(&path)?;
         if before == FolderState::Something {
             return Err(Failure::failed(format_args!(
-                "{} is not empty: --dir must be a new or empty folder, and is left so",
+                "{} is not empty: --dir must be a new or empty folder, and is restored afterwards",
                 path.display()
             )));
         }

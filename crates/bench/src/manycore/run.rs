@@ -24,7 +24,7 @@ use std::time::Instant;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Machines that come with the program: aether (one chip of 64 simple contexts), eleda (two sockets of 18 cores), modern (two
-sockets of 64), host (the two cores that the program was tested on). A file written by `katydid lab manycore calibrate` is one too.
+sockets of 64), host (the two cores that the program was tested on). A file written by `katydid lab manycore calibrate` also describes a machine.
 
 Examples:
   katydid lab manycore run --machine modern --svg threads.svg

@@ -1,8 +1,9 @@
 //! A Raft group of replicas behind the [`Store`] trait. Each client has a session of the group.
 //!
 //! A transaction sends its writes when it commits, as one write set. Its earlier reads are separate
-//! linearizable calls and not part of it. If two transactions read and write one row at the same
-//! time, one of the changes may be lost. An insert does not check whether its key exists.
+//! linearizable calls, which the commit does not validate. If two transactions read and write one
+//! row at the same time, one of the changes may be lost. An insert does not check whether its key
+//! exists.
 //!
 //! | lock | guards | rank |
 //! |---|---|---|

@@ -30,7 +30,7 @@ pub enum Unit {
     Share,
     /// A difference of two shares, shown in percentage points.
     Points,
-    /// A number of things.
+    /// A count.
     Count,
     /// Megabytes per second.
     Megabytes,

@@ -48,7 +48,7 @@ Examples:
   katydid lab reproduce --quick                       all figures in some minutes
   katydid lab reproduce aether --figure 3             one figure, at full length
   katydid lab reproduce cicada --out cicada-report    one paper
-  katydid lab reproduce --list                        what there is, and what is not run and why")]
+  katydid lab reproduce --list                        the experiments, and the figures that are not run")]
 pub struct Reproduce {
     /// A paper, or all: aether, eleda, flushing, nv-logging, cicada
     #[arg(value_name = "PAPER")]

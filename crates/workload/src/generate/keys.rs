@@ -182,7 +182,7 @@ mod tests {
     fn uniform_is_flat() {
         let counts = histogram(&draws(KeyDistribution::Uniform, 1_000_000));
         // 100 draws are expected for each key, with a standard deviation of 10; the bounds lie six
-        // of them away.
+        // standard deviations away.
         assert!(counts.iter().all(|count| (40..160).contains(count)));
     }
 

@@ -42,7 +42,7 @@ rows! {
 
     /// Key: the special facility and the start time, which is 0, 8 or 16.
     CallForwarding in CALL_FORWARDING {
-        /// From 1 to 24.
+        /// Hour from 1 to 24.
         end_time: u8,
         number: Number,
     }
