@@ -1,10 +1,12 @@
-//! Crashes at each device call of a write-back. A write-back syncs the log, writes the double-write
-//! area, whose header has the position up to which the pages need the log, then writes the pages in
-//! place.
+//! Crashes of the machine, and ends of the process, at each device call of a write-back. A
+//! write-back syncs the log, writes the double-write area, whose header has the position up to
+//! which the pages need the log, then writes the pages in place.
 
 use super::page::{PageId, check, header};
 use super::{double_write, space};
-use crate::{Database, Durability, Lsn, Options, PagedOptions, Result, Table, TransactionOptions, control};
+use crate::{
+    Database, Durability, Error, Lsn, Options, PagedOptions, Result, Table, TransactionOptions, control,
+};
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::{Background, Log};
 
@@ -38,13 +40,15 @@ fn write_back(database: &Database) -> Result<usize> {
     database.paged().engine().pool.flush_older(Lsn::new(u64::MAX))
 }
 
-/// Makes two rounds of changes, of which the first is in place and durable. Returns the device
-/// steps between which the second round is written back.
+/// Makes two rounds of changes. A checkpoint lies between them, so the first round is in place and
+/// redo does not repeat it. Returns the device steps between which the second round is written
+/// back.
 fn rounds(device: &SimDevice, crash_at: Option<u64>) -> Result<(u64, u64)> {
     let database = Database::open_in(device.directory(), options())?;
     let table = database.table("t")?;
     change(&database, &table, 1)?;
     write_back(&database)?;
+    database.checkpoint()?;
     change(&database, &table, 2)?;
     if let Some(step) = crash_at {
         device.crash_at(step);
@@ -71,6 +75,12 @@ fn in_place(device: &SimDevice) -> (Lsn, Lsn, usize) {
     let highest = whole.iter().map(|page| header::page_lsn(page)).max().unwrap_or(Lsn::ZERO);
     let second = whole.iter().filter(|page| page.windows(100).any(|bytes| bytes == [2; 100])).count();
     (needed, highest, second)
+}
+
+/// Returns the values of all rows.
+fn rows(database: &Database) -> Vec<Vec<u8>> {
+    let table = database.open_table("t").expect("open table").expect("the table");
+    (0..ROWS).map(|row| database.get(&table, row.to_be_bytes()).expect("get").expect("the row")).collect()
 }
 
 /// Returns the end of the log that a crash left.
@@ -128,4 +138,66 @@ fn a_write_back_is_never_ahead_of_the_log_that_its_header_says_is_durable() {
         }
     }
     assert!(announced > 0 && partly > 0, "{announced} crashes behind the header, {partly} among the pages");
+}
+
+/// The process ends at a device call of a write-back, and leaves bytes in the page cache that were
+/// never synced. The next process opens the database, and the machine crashes. The crash takes back
+/// nothing that the opening has read: no row that the opened database shows, and no byte of the
+/// pages or of the double-write area.
+#[test]
+fn an_opening_makes_durable_what_a_write_back_left_in_the_page_cache() {
+    let files = [space::FILE_NAME, double_write::FILE_NAME];
+    let unsynced = |device: &SimDevice| {
+        let (seen, kept) = (device.image(), device.durable_image());
+        files.map(|name| seen.get(name) != kept.get(name))
+    };
+    let (from, to) = rounds(&SimDevice::new(1), None).expect("no crash");
+    let mut left = [0; 2];
+    for step in from..to {
+        let device = SimDevice::new(1);
+        rounds(&device, Some(step)).expect_err("the process ends");
+        let device = device.reopen_after_kill();
+        left = std::array::from_fn(|file| left[file] + u32::from(unsynced(&device)[file]));
+        let database = Database::open_in(device.directory(), options()).expect("open");
+        let shown = rows(&database);
+        device.freeze();
+        drop(database);
+        let found = {
+            let device = device.reopen_with(step, Survival::DropAll);
+            let opened = Database::open_in(device.directory(), options());
+            rows(&opened.unwrap_or_else(|error| panic!("step {step} of {from}..{to}: {error}")))
+        };
+        assert!(found == shown, "step {step} of {from}..{to}: rows were shown, and are lost");
+        let what = format!("step {step} of {from}..{to}: un-synced bytes of {files:?}");
+        assert_eq!(unsynced(&device), [false; 2], "{what}");
+    }
+    assert!(left.iter().all(|count| *count > 0), "no un-synced bytes were left in a file: {left:?}");
+}
+
+/// The last change in the log is in its page in place, and then the change's record decays. The
+/// log's own recovery takes this for a torn write. The opening refuses the database. Otherwise a
+/// change that was acknowledged as durable would be missing from each page that was not written
+/// back.
+#[test]
+fn a_log_without_a_record_that_pages_in_place_contain_is_refused() {
+    let device = SimDevice::new(1);
+    let (_, to) = rounds(&device, None).expect("no crash");
+    let device = SimDevice::new(1);
+    rounds(&device, Some(to)).expect("the crash comes after the write-back");
+    let reopen = || device.reopen_with(1, Survival::DropAll);
+    let whole = Database::open_in(reopen().directory(), options()).expect("a sound log");
+    assert!(rows(&whole).iter().all(|value| *value == [2; 2500]));
+    let decayed = || {
+        let (device, segment) = (reopen(), "log/log.0000000000000000");
+        let last = device.image()[segment].windows(100).rposition(|bytes| bytes == [2; 100]);
+        let last = last.expect("the record of the last change");
+        assert!(device.corrupt(segment, last as u64, 1));
+        device
+    };
+    let (needed, _, _) = in_place(&decayed());
+    assert!(end_of_log(&decayed()) < needed);
+    match Database::open_in(decayed().directory(), options()) {
+        Err(Error::Corrupt { place, page: None, .. }) => assert_eq!(place, "log"),
+        other => panic!("opened without a record that pages contain: {other:?}"),
+    }
 }

@@ -2,7 +2,8 @@
 //! values.
 
 use super::tests::{
-    CRASH, DAMAGE, FAILED_SYNCS, FAR_DATABASES, LIVES, PAGE_FIXTURE, PAGED_RACES, POOL, SPACE, TREE, TRUST,
+    CRASH, DOUBLE_WRITE, FAILED_SYNCS, FAR_DATABASES, LIVES, LOG_NEEDED, PAGE_FIXTURE, PAGED_RACES, POOL,
+    SPACE, TREE, TRUST,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -103,14 +104,14 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/paged/open.rs",
         old: "    pages.sync()?;\n    pages.drop_cache()?;\n",
         new: "    pages.drop_cache()?;\n",
-        tests: TRUST,
+        tests: LOG_NEEDED,
     },
     Mutant {
         name: "the double-write area is believed before it is synced",
         file: "crates/engine/src/paged/double_write.rs",
         old: "        self.file.sync()?;\n        self.file.drop_cache()?;\n",
         new: "        self.file.drop_cache()?;\n",
-        tests: TRUST,
+        tests: LOG_NEEDED,
     },
     Mutant {
         name: "torn pages are not put back",
@@ -124,7 +125,7 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/paged/double_write.rs",
         old: "        if restored > 0 {\n            pages_file.sync()?;\n        }",
         new: "        if restored > usize::MAX - 1 {\n            pages_file.sync()?;\n        }",
-        tests: FAILED_SYNCS,
+        tests: DOUBLE_WRITE,
     },
     Mutant {
         name: "audit-9: copies of pages are looked for at multiples of 4 KiB",
@@ -138,14 +139,14 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/paged/open.rs",
         old: "    if end < needed {",
         new: "    if end < needed && needed < end {",
-        tests: DAMAGE,
+        tests: LOG_NEEDED,
     },
     Mutant {
         name: "the area does not remember how far pages need the log",
         file: "crates/engine/src/paged/pool/flush.rs",
         old: "        batch.needs_log(log_end);\n",
         new: "",
-        tests: DAMAGE,
+        tests: LOG_NEEDED,
     },
     Mutant {
         name: "the log is not made durable up to the last change of a page",

@@ -4,8 +4,7 @@ use super::*;
 use crate::TableId;
 use crate::paged::page::tests::for_seeds;
 use crate::paged::page::{PageFault, overflow};
-use katydid_device::Id;
-use katydid_device::MemoryDirectory;
+use katydid_device::{Fault, Id, MemoryDirectory, SimDevice, Survival, Verb};
 
 const PAGE_BYTES: usize = 4096;
 const DATABASE: Id = Id::new(0xFEDC_BA98_7654_3210);
@@ -70,6 +69,32 @@ fn only_damaged_pages_are_put_back() {
     assert_eq!(area.restore(file.as_ref()).expect("torn"), 2);
     assert_eq!([3, 4, 5, 9].map(|id| state(file.as_ref(), id)), [Ok(1), Ok(1), Ok(2), Ok(1)]);
     assert_eq!(area.restore(file.as_ref()).expect("whole again"), 0);
+}
+
+/// A torn page is put back, and then a batch replaces its copy in the area. The machine crashes
+/// before the batch's sync of the database file. The page is whole, because the opening that put it
+/// back synced it.
+#[test]
+fn a_page_that_was_put_back_is_durable_before_its_copy_is_replaced() {
+    let device = SimDevice::new(1);
+    let open = |device: &SimDevice| {
+        let directory = device.directory();
+        let area = DoubleWrite::open(directory.as_ref(), Method::Direct, DATABASE, PAGE_BYTES);
+        (area.expect("an area"), directory.open("pages", Create::IfMissing, Method::Direct).expect("a file"))
+    };
+    let (area, file) = open(&device);
+    file.prepare(0, 20 * PAGE_BYTES as u64).expect("room");
+    device.directory().sync().expect("the names");
+    area.write(&mut batch(&[3], 1), file.as_ref()).expect("a write");
+    file.write_at(&[IoSlice::new(&[0xAA; 512])], 3 * PAGE_BYTES as u64 + 512, WriteMode::Durable)
+        .expect("a write");
+    assert_eq!(area.restore(file.as_ref()).expect("torn"), 1);
+    let is_sync = |verb, path: &str| verb == Verb::Sync && path == "pages";
+    device.fail_when(move |verb, path, _| is_sync(verb, path).then_some(Fault::Crash));
+    area.write(&mut batch(&[4], 2), file.as_ref()).expect_err("a crash");
+    let (area, file) = open(&device.reopen_with(1, Survival::DropAll));
+    assert_eq!(area.restore(file.as_ref()).expect("the second batch"), 1);
+    assert_eq!([3, 4].map(|id| state(file.as_ref(), id)), [Ok(1), Ok(2)]);
 }
 
 #[test]
