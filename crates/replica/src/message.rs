@@ -1,9 +1,9 @@
 //! Messages between replicas, and their encoding as frames.
 //!
 //! Pure; any thread. A connection begins with a [`Hello`] and a [`Greeting`]; the connection's
-//! purpose decides which messages follow. Contents are MessagePack with field names, as in the Raft
-//! log, because `serde` derives the encoding of openraft's types and a format with field names
-//! stays readable when a type gains fields.
+//! purpose decides which messages follow. Contents are MessagePack, as in the Raft log, because
+//! openraft's types have an encoding that `serde` derives. Fields are written with their names, so
+//! that old messages stay readable when a type gains fields.
 
 use crate::frame::Frame;
 use crate::ids::ReplicaId;

@@ -34,8 +34,9 @@ pub struct Run {
     pub nvram: Option<Form>,
     /// Number of checkpoints that ended during the run.
     pub checkpoints: u64,
-    /// Number of TPC-B transfers or TPC-C transactions that were checked after the run. The number
-    /// equals that of the acknowledged ones.
+    /// Number of acknowledged TPC-B transfers or TPC-C transactions, if a check after the run found
+    /// the database right. For TPC-C the check counts the orders and tests the consistency
+    /// conditions.
     pub checked: Option<u64>,
     /// Rates of the raw device in the same round.
     pub raw: Raw,

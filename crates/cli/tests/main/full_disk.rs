@@ -81,8 +81,8 @@ fn check_message(done: &Done, dir: &Path, what: &str) {
     assert_eq!(done.code, 1, "{what}: {}", done.err);
 }
 
-/// Checks without the limit that the database is sound, and has the first `least` to `most` rows
-/// and no others.
+/// Checks without the limit that the database is sound, and has the first n rows and no others,
+/// where n is from `least` to `most`.
 fn check_rows(dir: &Path, least: u64, most: u64, what: &str) {
     run_in(dir, "verify --quiet").expect(0);
     let out = run_in(dir, "scan t").expect(0);
@@ -142,7 +142,8 @@ fn loading_until_the_disk_is_full_keeps_what_was_acknowledged() {
             done.code + checkpoint.code > 0,
             "{what}: there is room for everything, so this shows nothing"
         );
-        // Existing rows can still be read, and further rows are refused with an equal message.
+        // Existing rows can still be read. A further row is taken, or refused with a message of the
+        // same form.
         let done = limited(dir, "get t 000007", limit, "");
         check_message(&done, dir, &what);
         assert_eq!(done.out, line(7), "{what}: {}", done.err);

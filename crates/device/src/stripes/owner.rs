@@ -1,16 +1,16 @@
-//! The right of one opening to make and remove the parts of a directory, and the facts that hold
-//! while the right lasts.
+//! An [`Owner`] is one opening's right to make and remove the part files of a striped directory. It
+//! also holds what the opening knows while it has the right.
 //!
-//! Any thread. There is one [`Owner`] for each directory of an opening, however many handles that
-//! opening has on it. Several openings of one directory, in one process or in several, each have
-//! their own. Openings exclude each other by the lock of the set's first directory.
+//! Any thread. There is one `Owner` for each directory of an opening, however many handles the
+//! opening has on the directory. Several openings of one directory, in one process or in several,
+//! each have an `Owner`. Openings exclude each other by the lock of the set's first directory.
 //!
 //! Invariants:
 //!
 //! 1. Parts are made and removed only by a thread that has a [`Turn`]. A turn has the directory's
 //!    lock: either the one that the caller took with [`Owner::lock`], or one that the turn takes
-//!    itself. So no two openings have a turn at once, and a lock that one opening keeps refuses
-//!    every turn of the others: `Cause::Locked`.
+//!    itself. So no two openings have a turn at once. While one opening keeps the lock, a turn of
+//!    any other opening fails with `Cause::Locked`.
 //! 2. `next` and `doomed` are valid only under the lock under which they were found. Without it
 //!    another opening may have given the numbers to other files.
 //!
@@ -38,7 +38,7 @@ pub(super) struct Known {
     lock: Weak<StripedLock>,
     /// Number of successful calls of [`Owner::lock`].
     term: u64,
-    /// The number of the next file with parts; none before the numbers in use were looked at.
+    /// Number for the next file with parts. `None` until the numbers in use have been read.
     pub(super) next: Option<u64>,
     /// Numbers of parts whose file was removed, if the removal is not durable yet.
     doomed: Vec<u64>,
@@ -66,9 +66,9 @@ enum HeldLock {
     Own { _lock: Box<dyn DirectoryLock> },
 }
 
-/// The right to make and remove parts. The lock is released before other threads of this opening go
-/// on (order of the fields), so that the lock of one thread's turn never refuses another thread of
-/// the same opening.
+/// The right to make and remove parts. `kept` is declared before `known`, so the directory's lock
+/// is released before the mutex. Otherwise the next thread of this opening could find the directory
+/// still locked.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     kept: HeldLock,
@@ -126,8 +126,8 @@ impl Known {
         Doomed { ids: std::mem::take(&mut self.doomed), term: self.term }
     }
 
-    /// Puts back the numbers that [`Known::take_doomed`] returned. In a later term they stay out:
-    /// their parts are then garbage for the collection.
+    /// Puts back the numbers that [`Known::take_doomed`] returned. If a new term has begun
+    /// meanwhile, the numbers are dropped, and the next collection of garbage removes their parts.
     pub(super) fn put_back(&mut self, doomed: Doomed) {
         if doomed.term == self.term {
             self.doomed.extend(doomed.ids);
@@ -136,7 +136,8 @@ impl Known {
 }
 
 impl Turn<'_> {
-    /// Returns whether no other opening had a turn since these numbers were doomed.
+    /// Returns whether it is certain that no other opening has had a turn since these numbers were
+    /// doomed. This is never certain if the turn took the lock itself.
     pub(super) fn is_sure_of(&self, doomed: &Doomed) -> bool {
         matches!(self.kept, HeldLock::Callers { term, .. } if term == doomed.term)
     }

@@ -7,9 +7,9 @@
 //! 1. The feed gives a transaction when it and every transaction with a lower stamp are durable. No
 //!    transaction is given twice or left out, and the order is the same each time the log is read.
 //! 2. Changes that were rolled back, to a savepoint or with their whole transaction, are not given.
-//! 3. A [`ChangePosition`] names the last transaction that was given, and in each stream the
-//!    position from which on the log has all later transactions. So a feed can continue from a
-//!    position after a crash, and a log that was trimmed above the position is a typed error.
+//! 3. A [`ChangePosition`] names the last transaction that was given. For each stream it has a
+//!    position at or above which all records of later transactions lie. So a feed can continue from
+//!    a position after a crash, and a log that was trimmed above the position is a typed error.
 //!
 //! A feed stores nothing on the device, so a crash leaves nothing of it: the caller stores
 //! positions.
@@ -31,7 +31,7 @@ use std::task::{Context, Poll};
 /// Beginning of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangesFrom {
-    /// At the oldest transaction from which on the log has every transaction.
+    /// At the oldest transaction such that the log still has it and all later ones.
     Oldest,
     /// At the first transaction that commits after the call.
     Now,
@@ -45,9 +45,10 @@ pub enum ChangesFrom {
 pub enum NewValue {
     /// The key has this value.
     Value(Vec<u8>),
-    /// The key has its former value with `bytes` in the place of `replaced` bytes from `offset` on.
-    /// Only in the paged engine, and only if the transaction began to write when its database
-    /// recorded no whole values: see [`Database::changes`](crate::Database::changes).
+    /// The new value is the former value, in which the `replaced` bytes that begin at `offset` are
+    /// replaced by `bytes`. Only in the paged engine, and only if the transaction began to write
+    /// when its database recorded no whole values: see
+    /// [`Database::changes`](crate::Database::changes).
     Patch {
         /// Offset of the first byte that changed.
         offset: usize,

@@ -1,7 +1,8 @@
-//! Every decoder of a device's bytes, as a function of bytes, with valid samples to mutate.
+//! Decoders of bytes from a device, each wrapped as a function of a byte slice, with valid samples
+//! for a fuzzer to mutate. The decoder of an NVRAM region's header is left to its unit tests.
 //!
-//! Used by the fuzzer and by `tests/decoders.rs`. Checksums are corrected here after a mutation,
-//! because decoders refuse everything else at once.
+//! Used by the fuzzer and by `tests/decoders.rs`. These functions correct the checksum of a mutated
+//! input; otherwise the decoder would refuse almost every input at its first check.
 
 use crate::consumers::{self, ConsumerPlace};
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
@@ -29,7 +30,7 @@ pub type Target = (&'static str, Vec<Vec<u8>>, fn(&[u8]));
 const SEGMENT_BYTES: u64 = 8 << 10;
 const LOG_ID: Id = Id::new(0x10b);
 
-/// All decoders of this crate.
+/// Returns the decoders of this crate that are fuzzed.
 pub fn fuzz_targets() -> Vec<Target> {
     let geometry = Geometry::new(SEGMENT_BYTES);
     let control = state(3).encode()[..128].to_vec();
@@ -56,13 +57,14 @@ fn state(segments: u64) -> ControlState {
     }
 }
 
-/// Returns consecutive records, of all parts, from a position on.
+/// Returns consecutive records that begin at `from`. Among them are whole records and, if `count`
+/// is large enough, first, middle and last fragments.
 fn records(from: Lsn, count: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in 0..count {
         let kind = if number == 0 { Kind::RESTART } else { Kind::USER };
         let durable = from.plus(bytes.len() as u64 / 2);
-        // Record `number` has bytes for at least its number of dependencies.
+        // The payload of record `number` is long enough for the dependencies that its header names.
         let stamp = CommitStamp::new(number as u64);
         let chain = match number % 3 {
             2 => Chain::Commit { stamp, dependencies: number as u16 / 2 },
@@ -164,13 +166,13 @@ fn decode_segment_header(input: &[u8]) {
     look(&name(1), &block[..]);
 }
 
-/// Numbers of streams of a consumer's samples: one block, a full block, and two blocks.
+/// Numbers of streams in the samples. 1 stream needs a block, 480 fill it, and 481 need two.
 const CONSUMER_STREAMS: [usize; 3] = [1, 480, 481];
 /// Bytes of each block of a consumer's place that are part of a sample.
 const CONSUMER_BYTES: usize = 128;
 
-/// Samples of a consumer's slot: the index of the number of streams, and the beginning of each
-/// block.
+/// Returns samples of a consumer's slot. A sample is one byte, the index into `CONSUMER_STREAMS`,
+/// and then the first `CONSUMER_BYTES` bytes of each block of the slot.
 fn consumer_samples() -> Vec<Vec<u8>> {
     let sample = |(nth, streams): (usize, &usize)| {
         let from = (0..*streams as u64).map(|stream| Lsn::new(48 * (stream % 3))).collect();

@@ -25,8 +25,8 @@ pub(crate) trait ChangeWriter {
     /// `ChainFree`.
     fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
 
-    /// Keeps the value that `key` has before a change that the transaction may still take back, for
-    /// views that must not see the change. Called with the leaf's latch held, before
+    /// Keeps the value of `key` from before the change that follows, for read views: they must not
+    /// see the change, which may still be rolled back. Called with the leaf's latch held, before
     /// [`ChangeWriter::append`].
     fn keep_before(&mut self, _key: &[u8], _before: Option<Value<'_>>) {}
 

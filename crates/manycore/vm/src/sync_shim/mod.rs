@@ -26,8 +26,8 @@ pub fn fence(order: Ordering) {
     }
 }
 
-/// One pause of a spinning thread. The call does not wait for a change, because the loop around it
-/// may be about to succeed.
+/// One pause of a spinning thread. The call spends a fixed time. It does not sleep until a line
+/// changes, because the value that the caller's loop waits for may be there already.
 pub fn spin_loop() {
     vm::spin_loop();
 }
@@ -96,6 +96,7 @@ impl PlainAccess {
     pub fn write(&self) {}
 }
 
-/// Does nothing, because a thread reads the simulated clock after its earlier stores.
+/// Does nothing. In production this function makes earlier stores visible before the thread reads
+/// the clock; here a thread's reading of the clock never overtakes its stores.
 #[inline]
 pub fn publish_stores() {}

@@ -219,13 +219,13 @@ impl Instant {
     /// Cost of reading the machine's monotonic clock, in picoseconds.
     const READING: u64 = 25_000;
 
-    /// Returns the present moment, after the time of a clock reading.
+    /// Spends the time of a clock reading, then returns the moment.
     pub fn now() -> Instant {
         work(Self::READING);
         Instant(now())
     }
 
-    /// Returns the simulated time since this moment, after the time of a clock reading.
+    /// Spends the time of a clock reading, then returns the simulated time since this moment.
     pub fn elapsed(self) -> Duration {
         Duration::from_nanos((Instant::now().0 - self.0) / 1000)
     }
