@@ -71,9 +71,9 @@ impl AlignedBuffer {
         buffer
     }
 
-    /// The address of the first byte. The caller may write through it while no slice of the buffer
-    /// is alive and no two writers write the same bytes. The caller's own `unsafe` has to justify
-    /// the write, as the log's ring does.
+    /// Returns the address of the first byte. The caller may write through it while no slice of the
+    /// buffer is alive and no two writers write the same bytes. The caller's own `unsafe` has to
+    /// justify the write, as the log's ring does.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }

@@ -35,7 +35,7 @@ impl Chunk {
         Chunk { base, layout }
     }
 
-    /// The address of the chunk's first byte.
+    /// Returns the address of the chunk's first byte.
     pub(crate) const fn base(&self) -> NonNull<u8> {
         self.base
     }

@@ -113,7 +113,7 @@ impl DelayedDirectory {
         DelayedDirectory { inner, delay: Arc::new(Delay { delay, waiting, delays: AtomicU64::new(0) }) }
     }
 
-    /// Number of calls delayed so far, those of directories inside this one included.
+    /// Returns the number of calls delayed so far, those of directories inside this one included.
     pub fn delays(&self) -> u64 {
         self.delay.delays.load(Ordering::Relaxed)
     }

@@ -43,7 +43,7 @@ impl Method {
     /// Every method.
     pub const ALL: [Method; 3] = [Method::Buffered, Method::Direct, Method::Uring];
 
-    /// The name of the method in options and reports.
+    /// Returns the name of the method in options and reports.
     pub fn name(self) -> &'static str {
         match self {
             Method::Buffered => "buffered",
@@ -180,7 +180,7 @@ pub trait File: Send + Sync + Debug {
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()>;
     /// Makes all bytes written so far durable (`fdatasync`).
     fn sync(&self) -> Result<()>;
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> Result<u64>;
     /// Returns whether the file is empty.
     fn is_empty(&self) -> Result<bool> {
@@ -203,8 +203,9 @@ pub trait File: Send + Sync + Debug {
     /// result. It has no effect on files that bypass the page cache, and on systems that take no
     /// advice.
     fn advise(&self, _advice: Advice) {}
-    /// The method in use.
+    /// Returns the method in use.
     fn method(&self) -> Method;
-    /// Alignment in bytes for writes that need no copy: 4,096 for direct files, 1 otherwise.
+    /// Returns the alignment in bytes for writes that need no copy: 4,096 for direct files, 1
+    /// otherwise.
     fn alignment(&self) -> usize;
 }

@@ -78,7 +78,7 @@ impl Gate {
         Arc::new(GatedDirectory { gate: self.clone(), inner: caught::before(directory) })
     }
 
-    /// The failure that shut the gate, if it is shut.
+    /// Returns the failure that shut the gate, if it is shut.
     pub fn failure(&self) -> Option<Error> {
         self.shared.first.get().map(|first| Error::clone(first))
     }

@@ -23,12 +23,12 @@ pub struct Id {
 }
 
 impl Id {
-    /// The id with this number.
+    /// Returns the id with this number.
     pub const fn new(number: u128) -> Id {
         Id { high: (number >> 64) as u64, low: number as u64 }
     }
 
-    /// The number of the id.
+    /// Returns the number of the id.
     pub const fn get(self) -> u128 {
         (self.high as u128) << 64 | self.low as u128
     }
@@ -40,12 +40,12 @@ impl Id {
         Id { high: word(), low: word() }
     }
 
-    /// The bytes of the id as files hold them, the least significant first.
+    /// Returns the bytes of the id as files hold them, the least significant first.
     pub const fn to_le_bytes(self) -> [u8; 16] {
         self.get().to_le_bytes()
     }
 
-    /// The id with these bytes, the least significant first.
+    /// Returns the id with these bytes, the least significant first.
     pub const fn from_le_bytes(bytes: [u8; 16]) -> Id {
         Id::new(u128::from_le_bytes(bytes))
     }

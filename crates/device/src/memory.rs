@@ -52,7 +52,8 @@ impl MemoryDirectory {
         Self::default()
     }
 
-    /// Bytes in all files of this directory, without those of directories inside it.
+    /// Returns the number of bytes in all files of this directory, without those of directories
+    /// inside it.
     pub fn bytes(&self) -> u64 {
         self.names().files.values().map(|contents| contents.read().length).sum()
     }

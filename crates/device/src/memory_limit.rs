@@ -19,8 +19,8 @@
 /// 2^63.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Bytes of memory that this process may use. `None` if the system does not say, as on every system
-/// but Linux.
+/// Returns the number of bytes of memory that this process may use. `None` if the system does not
+/// say, as on every system but Linux.
 pub fn memory_limit() -> Option<u64> {
     if cfg!(not(target_os = "linux")) || cfg!(miri) {
         return None;
@@ -36,7 +36,8 @@ fn limit_in(read: ReadText<'_>) -> Option<u64> {
     machine.into_iter().chain(group_limits(read)).min()
 }
 
-/// Bytes of memory of the machine, from the text of `/proc/meminfo`, which has them in KiB.
+/// Returns the number of bytes of memory of the machine, from the text of `/proc/meminfo`, which
+/// has them in KiB.
 fn machine_bytes(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
@@ -58,7 +59,7 @@ impl Version {
         }
     }
 
-    /// The path of the process's group in this hierarchy.
+    /// Returns the path of the process's group in this hierarchy.
     fn group(self, cgroups: &str) -> Option<&str> {
         cgroups.lines().find_map(|line| {
             let (_, rest) = line.split_once(':')?;
@@ -157,7 +158,7 @@ mod tests {
     const MACHINE: u64 = 24_684_084 * 1024;
     const MIB: u64 = 1 << 20;
 
-    /// The limit found in these files and `MEMINFO`.
+    /// Returns the limit found in these files and `MEMINFO`.
     fn found(files: &[(&str, &str)]) -> Option<u64> {
         let files = [files, &[MEMINFO]].concat();
         limit_in(&|path| files.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned()))

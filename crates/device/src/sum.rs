@@ -1,6 +1,6 @@
 //! The checksum of labels and headers.
 
-/// The FNV-1a checksum, which detects damage and not an attacker's changes.
+/// Returns the FNV-1a checksum, which detects damage and not an attacker's changes.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     bytes
         .iter()

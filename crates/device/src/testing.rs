@@ -12,8 +12,8 @@ use fastrand::Rng;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The seed of random tests: the value of `KATYDID_SEED`, or a random number that the test prints.
-/// libtest shows the printed line if the test fails.
+/// Returns the seed of random tests: the value of `KATYDID_SEED`, or a random number that the test
+/// prints. libtest shows the printed line if the test fails.
 pub fn seed() -> u64 {
     let given = std::env::var("KATYDID_SEED").ok().and_then(|text| text.trim().parse().ok());
     let seed = given.unwrap_or_else(|| fastrand::u64(..));

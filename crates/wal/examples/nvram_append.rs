@@ -68,7 +68,7 @@ fn measure(folder: &std::path::Path, threads: u64) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// Nanoseconds for each of the `COUNT` records of the slowest thread.
+/// Returns the nanoseconds for each of the `COUNT` records of the slowest thread.
 fn round(threads: u64, work: impl Fn(u64) + Sync) -> f64 {
     let barrier = Barrier::new(threads as usize);
     let took: Vec<Duration> = std::thread::scope(|scope| {

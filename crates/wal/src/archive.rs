@@ -1,4 +1,4 @@
-//! Stretches of a log's bytes: reading stretches from an open log, and making a log of a copy and
+//! Stretches of a log's bytes: reading stretches from an open log, and making a log from a copy and
 //! the stretches that follow the copy.
 //!
 //! Any thread. An archive keeps the bytes of a stream as they are, from one position to the next,
@@ -67,8 +67,8 @@ impl Stream {
     ///
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above `from`, with
-    /// [`ReadError::BeyondEnd`] if the log ends below, and with [`ReadError::Corrupt`] if a record
-    /// is damaged; [`Error::NotInFiles`] if the log is in NVRAM.
+    /// [`ReadError::BeyondEnd`] if the log ends below `from`, and with [`ReadError::Corrupt`] if a
+    /// record is damaged; [`Error::NotInFiles`] if the log is in NVRAM.
     pub fn stretch(&self, from: Lsn, bytes_max: usize) -> Result<Option<Stretch>> {
         self.stretch_until(from, Lsn::LIMIT, bytes_max)
     }
@@ -267,9 +267,9 @@ impl ExtendedLog {
         Ok(ExtendedLog { streams })
     }
 
-    /// Finds the end of the last record of a stream for which `is_within` is true; `is_within` must
-    /// be true for all earlier records. Calls `visit` with the records between the copy's end and
-    /// the end that was found, in order.
+    /// Returns the end of the last record of a stream for whose end `is_within` is true. If
+    /// `is_within` is true for a position, it must be true for every lower position. Calls `visit`
+    /// with the records between the copy's end and the end that was found, in order.
     ///
     /// # Errors
     /// The errors of `visit`; [`ReadError::Corrupt`] with file and position of bytes that are not a
@@ -308,12 +308,13 @@ impl ExtendedLog {
         })
     }
 
-    /// Bytes of the log that [`ExtendedLog::copy`] copies.
+    /// Returns the number of bytes of the log that [`ExtendedLog::copy`] copies.
     pub fn bytes(&self, cuts: &[Cut]) -> u64 {
         self.parts(cuts).map(|(_, part)| part.to.since(part.from)).sum()
     }
 
-    /// Sum of the numbers of openings of the streams that [`ExtendedLog::copy`] makes.
+    /// Returns the sum of the incarnations (numbers of openings) that the streams have in the log
+    /// that [`ExtendedLog::copy`] makes.
     pub fn incarnations(&self, cuts: &[Cut]) -> u64 {
         self.parts(cuts).map(|(_, part)| u64::from(part.incarnation)).sum()
     }

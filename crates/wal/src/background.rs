@@ -4,7 +4,7 @@
 //! In production threads do this work. A test that must do the same in every run chooses
 //! [`Background::Caller`]: no thread is started, requests wait until [`crate::Log::run_background`]
 //! is called, and a thread that needs a segment prepares it. The protocols are the same. Without a
-//! syncer thread, a thread that would hand the baton to the syncer leads itself.
+//! syncer thread, a thread that would hand the baton to the syncer becomes the leader.
 
 use crate::options::Background;
 use katydid_kernels::durability::Durability;
@@ -40,8 +40,8 @@ impl Background {
 #[derive(Debug)]
 struct Deferred {
     protocol: Box<dyn SyncProtocol>,
-    /// The highest level requested for each end; one end stands for all ends, unless the protocol
-    /// syncs each commit by itself. A leaf latch.
+    /// The highest level requested for each end, if the protocol syncs each commit by itself.
+    /// Otherwise the highest level requested at all, under [`Lsn::ZERO`]. A leaf latch.
     requested: Mutex<BTreeMap<Lsn, Durability>>,
 }
 

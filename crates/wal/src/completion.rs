@@ -154,15 +154,15 @@ impl<T> Queued<T> {
     }
 }
 
-/// Farthest position of a stream that a queue has seen at one level, and farthest position that the
-/// queue has requested.
+/// For one stream and one level: the farthest position that a queue knows to be at the level, and
+/// the farthest position for which the queue has requested the level.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     reached: Lsn,
     requested: Lsn,
 }
 
-/// The positions that a queue has seen and requested in each stream.
+/// The known and the requested positions of a queue, for each stream and level.
 #[derive(Debug)]
 struct Memory {
     written: Box<[Seen]>,
@@ -179,7 +179,7 @@ impl Memory {
         }
     }
 
-    /// Returns the outcome if the position is at the level, or never will be; otherwise none.
+    /// Returns the outcome if the position is at the level, or will never be; otherwise `None`.
     #[inline]
     fn look(&mut self, log: &OpenLog, at: StreamLsn, level: Durability) -> Option<Result<()>> {
         let seen = self.of(at, level);
@@ -261,7 +261,7 @@ impl<T> Completions<T> {
         self.queue.push_back(Queued { at, dependencies: waits, level: durability, payload });
     }
 
-    /// Number of queued completions.
+    /// Returns the number of queued completions.
     pub fn pending(&self) -> usize {
         self.queue.len()
     }
@@ -335,7 +335,7 @@ impl<T> Completions<T> {
     }
 }
 
-/// Returns the outcome of a queued completion; none if it still waits.
+/// Returns the outcome of a queued completion; `None` if it still waits.
 #[inline]
 fn settled<T>(memory: &mut Memory, log: &OpenLog, queued: &Queued<T>) -> Option<Result<()>> {
     if queued.level == Durability::Buffered {

@@ -41,8 +41,8 @@ pub struct Consumer {
 impl Log {
     /// Returns the consumer of this name; if there is none, makes one that begins at `from`. A
     /// consumer pins the log from its position on, in this and every later opening, up to
-    /// `bytes_max` behind the end of the log (see [`Log::pin`]). The consumer is durable when this
-    /// returns.
+    /// `bytes_max` bytes behind the end of the log (see [`Log::pin`]). The consumer is durable when
+    /// this returns.
     ///
     /// Each position in `from` is the start of a record, or
     /// [`Stream::durable`](crate::Stream::durable). `mark` is a number chosen by the caller, and
@@ -126,12 +126,12 @@ impl Log {
 }
 
 impl Consumer {
-    /// The consumer's name.
+    /// Returns the consumer's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The consumer's position and state.
+    /// Returns the consumer's position and state.
     ///
     /// # Errors
     /// [`Error::ConsumerGone`] if the consumer was removed.

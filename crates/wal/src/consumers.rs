@@ -1,5 +1,4 @@
-//! Named consumers: programs that read the log behind its owner, and whose places are kept from one
-//! opening to the next.
+//! Named consumers: readers of the log whose places are kept from one opening to the next.
 //!
 //! Any thread. A consumer has a pin (`retention`) and a file `consumer.NAME` in the log's folder.
 //! The file has two slots of sealed blocks, which are written in turn:

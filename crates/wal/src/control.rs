@@ -78,7 +78,7 @@ pub(crate) struct ControlState {
 }
 
 impl ControlState {
-    /// The state of a log that is being created.
+    /// Returns the state of a log that is being created.
     pub(crate) fn new(log_id: Id, log: LogKind, segment_bytes: u64) -> Self {
         ControlState {
             seq: 1,
@@ -96,7 +96,7 @@ impl ControlState {
         }
     }
 
-    /// The state of a log in files that is being created, with segments of these sizes.
+    /// Returns the state of a log in files that is being created, with segments of these sizes.
     pub(crate) fn in_files(log_id: Id, geometry: Geometry) -> Self {
         let (first_segment_bytes, segment_bytes) = geometry.sizes();
         ControlState { first_segment_bytes, ..Self::new(log_id, LogKind::Disk, segment_bytes) }
@@ -197,7 +197,8 @@ fn kind_of_number(number: u32) -> Option<(LogKind, bool, bool)> {
     kinds.into_iter().find(|&(log, grows, truncates)| kind_number(log, grows, truncates) == number)
 }
 
-/// Chooses among the slots (pure). If either slot has another version, that is the result.
+/// Returns the newer of the sound slots, or the fault if neither is sound. If either slot has
+/// another version, returns that fault.
 pub(crate) fn choose(slots: [Result<ControlState, SealFault>; 2]) -> Result<ControlState, SealFault> {
     match slots {
         [Err(SealFault::OtherVersion(version)), _] | [_, Err(SealFault::OtherVersion(version))] => {

@@ -63,10 +63,10 @@ pub(crate) struct Part {
 }
 
 impl Log {
-    /// Returns an end in each stream such that the records below the ends are a state that the log
-    /// may have after a crash: all of them are durable, and for each record, everything that it
-    /// depends on is also below the ends, or the record names the dependencies that are missing.
-    /// Everything that was durable before the call is below the ends.
+    /// Returns an end in each stream. The records below the ends are a state that a crash could
+    /// leave: all of them are durable, and for each record, everything that it depends on is also
+    /// below the ends, or the record names the dependencies that are missing. Everything that was
+    /// durable before the call is below the ends.
     ///
     /// A record does not name dependencies that were durable when it was appended. Therefore no
     /// record above any of the ends may have been durable when the last end was read. Reading all
@@ -93,9 +93,9 @@ impl Log {
         Ok(ends)
     }
 
-    /// Copies the records between `from` and `to` of each stream. `from` is the start of records
-    /// that no trim drops meanwhile, and `to` is a cut. `step` is called with the bytes of each
-    /// piece after the piece is copied; an error of `step` ends the copying.
+    /// Copies the records between `from` and `to` of each stream. `from` is the start of the
+    /// records to copy, and no trim may go above it meanwhile. `to` is a cut. `step` is called with
+    /// the bytes of each piece after the piece is copied; an error of `step` ends the copying.
     ///
     /// # Errors
     /// The errors of `step`; [`Error::NotInFiles`] if the log is in NVRAM; [`Error::Read`],
@@ -149,7 +149,7 @@ pub fn incarnations(source: &Arc<dyn Directory>) -> Result<Vec<u32>, OpenError> 
     folders_of(source)?.iter().map(|folder| Ok(control_state(folder.as_ref())?.incarnation)).collect()
 }
 
-/// The folder of each stream of a log that is not open.
+/// Returns the folder of each stream of a log that is not open.
 pub(crate) fn folders_of(source: &Arc<dyn Directory>) -> Result<Vec<Arc<dyn Directory>>, OpenError> {
     match StreamsState::read(source.as_ref())? {
         Some(state) => existing(source.as_ref(), &state),
@@ -240,8 +240,8 @@ fn copy_stream<E: From<Error>>(
     made().map(drop).map_err(|error| Error::Device(error).into())
 }
 
-/// Makes the segment of its header, the bytes that `part` has of it, and zeros. When this returns
-/// the segment is durable, except for its name.
+/// Makes the segment: a header, the bytes of `part` that lie in the segment, and zeros elsewhere.
+/// When this returns the segment is durable, except for its name.
 fn copy_segment<E: From<Error>>(
     source: &dyn Source,
     part: Part,

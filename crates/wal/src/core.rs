@@ -65,8 +65,8 @@ pub(crate) struct Core {
     pub(crate) background: Background,
     /// True if records lie in the order of their appends.
     pub(crate) in_order: bool,
-    /// True if an append alone makes its record durable: perhaps no leader moves the frontiers
-    /// then.
+    /// True if an append alone makes its record durable. In such a log there may be no leader that
+    /// moves the frontiers.
     is_direct: bool,
     /// Layout of the records that are appended.
     layout: Layout,
@@ -181,7 +181,8 @@ impl Core {
     }
 
     /// Appends `kept`, and then the record that drops the records starting in `range`. Returns the
-    /// positions of `kept`, and the end. If the range is empty, no record is needed.
+    /// positions of `kept`, and the end of the last appended record. If the range is empty, no
+    /// record has to drop anything.
     pub(crate) fn append_truncation(
         &self,
         range: Range,
@@ -365,7 +366,7 @@ impl Core {
 
     // ---- waiting
 
-    /// Returns the outcome if `end` is at `level`, or never will be; otherwise none.
+    /// Returns the outcome if `end` is at `level`, or will never be; otherwise `None`.
     #[inline]
     pub(crate) fn poll(&self, end: Lsn, level: Durability) -> Option<Result<()>> {
         if self.buffer.frontiers.reached(end, level) {
@@ -423,7 +424,7 @@ impl Core {
 
     // ---- failure and end
 
-    /// The first failure, if there was one.
+    /// Returns the first failure, if there was one.
     #[inline]
     pub(crate) fn failure(&self) -> Option<device::Error> {
         if self.is_over() { self.cause.get().cloned() } else { None }
@@ -492,7 +493,8 @@ impl Core {
 
     // ---- space
 
-    /// Maximum bytes between the start and the reserved frontier, if the medium's size is fixed.
+    /// Returns the maximum number of bytes between the start and the reserved frontier, if the
+    /// medium's size is fixed.
     pub(crate) fn capacity(&self) -> Option<u64> {
         self.medium.capacity(self.buffer.admission.slack())
     }

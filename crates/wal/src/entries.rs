@@ -130,12 +130,12 @@ impl EntryIndex {
         first..first + self.positions.len() as u64
     }
 
-    /// The number of the next entry; `None` if it may have any number.
+    /// Returns the number of the next entry; `None` if it may have any number.
     pub fn next_number(&self) -> Option<u64> {
         self.first.map(|first| first + self.positions.len() as u64)
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.positions.len()
     }
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(entries.truncate_from(2), Some(position(10).lsn), "all of them");
         assert_eq!(entries.numbers(), 10..10);
         entries.add(10, position(10)).expect("the same number again");
-        // A snapshot replaces all entries, and some that were never appended.
+        // A snapshot replaces all entries, and numbers of entries that were never appended.
         assert_eq!(entries.trim_before(30), None);
         entries.add(11, position(11)).expect_err("long gone");
         entries.add(30, position(30)).expect("the next");

@@ -105,8 +105,8 @@ impl Stream {
 }
 
 impl Follower {
-    /// The position at which the follower looks for the next record: the end of the last record
-    /// that it returned, or of the part that it skipped after that record.
+    /// Returns the position at which the follower looks for the next record: the end of the last
+    /// record that it returned, or of the part that it skipped after that record.
     pub fn position(&self) -> Lsn {
         self.reader.position()
     }

@@ -5,7 +5,7 @@
 //! one before, up to that size (docs/adr/0049-segments-double.md).
 //!
 //! 1. Sizes never fall from one index to the next, so a trimmed segment's file can be reused
-//!    without being cut.
+//!    without being shortened.
 //! 2. Each capacity is a multiple of 4 KiB, so an LSN and its offset in a file have the same offset
 //!    in a 4 KiB block, and no block crosses the end of a segment.
 
@@ -43,7 +43,7 @@ impl Geometry {
         geometry
     }
 
-    /// Bytes of the first segment's file, and of the largest ones.
+    /// Returns the sizes in bytes of the first segment's file and of the largest ones.
     pub(crate) fn sizes(self) -> (u64, u64) {
         (self.first_bytes, self.segment_bytes)
     }
@@ -52,12 +52,12 @@ impl Geometry {
         self.first_bytes << times
     }
 
-    /// Bytes of a segment's file.
+    /// Returns the number of bytes of a segment's file.
     pub(crate) fn segment_bytes(self, index: u64) -> u64 {
         if index < self.doublings { self.doubled(index) } else { self.segment_bytes }
     }
 
-    /// Bytes of the log in a segment.
+    /// Returns the number of bytes of the log in a segment.
     pub(crate) fn capacity(self, index: u64) -> u64 {
         self.segment_bytes(index) - SEALED_BYTES as u64
     }
@@ -71,12 +71,12 @@ impl Geometry {
         }
     }
 
-    /// Offset of a position in its segment's file.
+    /// Returns the offset of a position in its segment's file.
     pub(crate) fn offset(self, at: Lsn) -> u64 {
         SEALED_BYTES as u64 + at.since(self.base(self.index(at)))
     }
 
-    /// First position of a segment, at most [`Lsn::LIMIT`].
+    /// Returns the first position of a segment, at most [`Lsn::LIMIT`].
     pub(crate) fn base(self, index: u64) -> Lsn {
         let base = match index.checked_sub(self.doublings) {
             Some(beyond) => self.grown.saturating_add(beyond.saturating_mul(self.capacity(index))),
@@ -85,7 +85,7 @@ impl Geometry {
         Lsn::new(base).min(Lsn::LIMIT)
     }
 
-    /// Bytes of the log from a position to the end of its segment.
+    /// Returns the number of bytes of the log from a position to the end of its segment.
     pub(crate) fn left(self, at: Lsn) -> u64 {
         let index = self.index(at);
         self.capacity(index) - at.since(self.base(index))

@@ -79,9 +79,9 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// Returns whether the record is kept without a look at other streams: each dependency is in
-    /// `stream`, was written by `incarnation`, and ends at or below `at`, up to which everything in
-    /// `stream` survived.
+    /// Returns whether `stream` alone shows that the record is kept: each dependency is in
+    /// `stream`, was written by `incarnation`, and ends at or below `at`. Everything in `stream`
+    /// below `at` survived.
     #[inline]
     pub(crate) fn is_kept_by(&self, stream: StreamId, incarnation: u32, at: Lsn) -> bool {
         self.positions()

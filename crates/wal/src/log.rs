@@ -6,9 +6,9 @@
 //! alone recovery decides which records survive (`head.rs`, `docs/recovery.md`). The log does not
 //! order transactions: a program replays them in the order of their commit stamps.
 //!
-//! Differences from the papers: no counter numbers the records (as in section III-A of Cicada +
-//! P-WAL), and a committer looks at the streams that it depends on, not at the least durable
-//! position of all streams (P-WAL's rule, for which there is [`Log::everything`]).
+//! Differences from the papers: no counter numbers the records (section III-A of Cicada + P-WAL has
+//! one), and a committer looks at the streams that it depends on, not at the least durable position
+//! of all streams (P-WAL's rule, for which there is [`Log::everything`]).
 
 use crate::completion::{Completion, Completions};
 use crate::counters::Counters;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 ///
 /// In a log of several streams a transaction is one record in one stream. The transaction is
 /// durable when that record is durable and so are all positions in its [`Dependencies`]. After a
-/// crash exactly the transactions are replayed whose record and dependencies have survived.
+/// crash a transaction is replayed exactly if its record and its dependencies have survived.
 ///
 /// ```
 /// use katydid_wal::{Append, CommitStamp, Dependencies, Durability, Kind, Log, Options};
@@ -107,9 +107,10 @@ impl Log {
         Self::open_guarded(directory, &options, Guards { gate, owner: GateOwner::Log, watch }, &open_one)
     }
 
-    /// Opens the log in a directory whose calls pass `gate` and `watch` already, perhaps for more
-    /// than the log. The caller must close the gate after closing the log. Until then the caller
-    /// must hold a lock that keeps other programs from opening the log.
+    /// Opens the log in a directory whose calls pass `gate` and `watch` already. Both may serve
+    /// other files too, such as those of a database. The caller must close the gate after closing
+    /// the log. Until then the caller must hold a lock that keeps other programs from opening the
+    /// log.
     ///
     /// # Errors
     /// Those of [`Log::open`].
@@ -146,19 +147,19 @@ impl Log {
         self.open.id
     }
 
-    /// A number that grows with each opening: the largest incarnation of any stream.
+    /// Returns a number that grows with each opening: the largest incarnation of any stream.
     pub fn epoch(&self) -> u32 {
         self.open.streams.iter().map(|stream| stream.report.incarnation).max().unwrap_or(0)
     }
 
-    /// The streams, by their numbers.
+    /// Returns the streams, by their numbers.
     #[inline]
     pub fn streams(&self) -> &[Stream] {
         &self.streams
     }
 
-    /// The first stream. The first stream is the only one unless [`Options::streams`] asks for
-    /// more.
+    /// Returns the first stream. The first stream is the only one unless [`Options::streams`] asks
+    /// for more.
     #[inline]
     pub fn first(&self) -> &Stream {
         &self.streams[0]
@@ -343,7 +344,7 @@ impl Log {
         self.streams.iter().for_each(|stream| stream.core().run_background());
     }
 
-    /// The use of space of all streams together.
+    /// Returns the use of space of all streams together.
     pub fn space(&self) -> Space {
         let none = Space { live: 0, prepared: 0, reserve: 0, on_disk: 0 };
         self.streams.iter().map(Stream::space).fold(none, |sum, space| Space {
@@ -354,7 +355,7 @@ impl Log {
         })
     }
 
-    /// The sums of the counters of all streams; `depth` is the largest of any stream.
+    /// Returns the sums of the counters of all streams; `depth` is the largest of any stream.
     pub fn counters(&self) -> Counters {
         self.streams
             .iter()
@@ -363,13 +364,13 @@ impl Log {
             .unwrap_or_default()
     }
 
-    /// Device calls that took longer than [`Options::stall_after`], and the call that is taking
-    /// longer now, if any.
+    /// Returns the device calls that took longer than [`Options::stall_after`], and the call that
+    /// is taking longer now, if any.
     pub fn device_stalls(&self) -> device::Stalls {
         self.open.guards.watch.stalls()
     }
 
-    /// The first failure of any stream, if one has failed. After a failure no commit is
+    /// Returns the first failure of any stream, if one has failed. After a failure no commit is
     /// acknowledged any more.
     pub fn poisoned(&self) -> Option<Error> {
         self.open.failure()

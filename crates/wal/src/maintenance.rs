@@ -2,7 +2,7 @@
 //!
 //! The holder of the baton asks for segments when too little space is prepared ahead, and so does
 //! an appender that was refused. An attempt that finds no space on the device is not repeated until
-//! an appender asks again, or a trim.
+//! an appender asks again or the log is trimmed.
 //!
 //! Invariants:
 //!
@@ -113,8 +113,8 @@ impl Maintenance {
             Ok(()) => false,
             Err(error) if error.is_no_space_ahead() => true,
             Err(error) => {
-                // The gate may have refused this call because of a write that failed, and whose
-                // caller has not failed the log yet.
+                // The gate may have refused this call because a write failed. The caller of that
+                // write may not have failed the log yet.
                 fail(error.into_first());
                 false
             }

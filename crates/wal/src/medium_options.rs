@@ -23,10 +23,10 @@ pub enum LogKind {
     /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on
     /// disk, and persists what all threads have filled. This project's design.
     NvRing,
-    /// Records in a heap in NVRAM, and a ring of entries that name their places, set when the
-    /// records are persisted. Each entry takes 8 positions, so positions do not count bytes. There
-    /// is no choice of an inserter. A commit waits as in `NvRing`, and a hole lasts as long as one
-    /// store. This project's design, after NV-Logging.
+    /// Records in a heap in NVRAM, and a ring of entries that name the places of the records. An
+    /// entry is set when its record is persisted. Each entry takes 8 positions, so positions do not
+    /// count bytes. There is no choice of an inserter. A commit waits as in `NvRing`, and a hole
+    /// lasts as long as one store. This project's design, after NV-Logging.
     NvEntries,
     /// Heap and entries as in `NvEntries`, used as in NV-Logging: an append persists its record and
     /// then sets and persists its entry, and a commit moves the tail from entry to entry. Head and
@@ -125,9 +125,9 @@ pub struct FileOptions {
     /// disk space.
     pub spare_segments: usize,
     /// Size of the log buffer, the ring in memory where records wait to be written. A power of two
-    /// from 16 KiB to 1 GiB. Default: [`FileOptions::ring_bytes_for`] this machine's processors. A
-    /// program that sets it should also set [`run_ahead_bytes`](crate::Options::run_ahead_bytes),
-    /// whose default suits the default ring.
+    /// from 16 KiB to 1 GiB. Default: the result of [`FileOptions::ring_bytes_for`] for the number
+    /// of this machine's processors. A program that sets it should also set
+    /// [`run_ahead_bytes`](crate::Options::run_ahead_bytes), whose default suits the default ring.
     pub ring_bytes: usize,
     /// The inserter, which puts records into memory, and its settings. Default: `Marks`.
     pub inserter: InserterDesign,
@@ -155,9 +155,9 @@ impl Default for FileOptions {
 }
 
 impl FileOptions {
-    /// The default ring size for a log that this number of processors appends to: 256 KiB for each
-    /// processor, at least 2 MiB and at most 64 MiB. One half of the ring is filled while the other
-    /// is written.
+    /// Returns the default ring size for a log that this number of processors appends to: 256 KiB
+    /// for each processor, at least 2 MiB and at most 64 MiB. One half of the ring is filled while
+    /// the other is written.
     pub fn ring_bytes_for(processors: usize) -> usize {
         BufferSizes::ring_bytes_for(processors)
     }
@@ -250,14 +250,14 @@ pub(crate) fn entries_valid(entries: u64) -> bool {
     entries.is_power_of_two() && (64..=1 << 28).contains(&entries)
 }
 
-/// Maximum bytes kept for critical appends in a log with this number of entries: half of the
-/// entries, each with a record of the shortest length.
+/// Returns the maximum number of bytes kept for critical appends in a log with this number of
+/// entries: half of the entries, each with a record of the shortest length.
 pub(crate) fn reserve_bytes_max(entries: u64) -> u64 {
     entries / 2 * HEADER_BYTES as u64
 }
 
 impl MediumOptions {
-    /// The kind of this medium.
+    /// Returns the kind of this medium.
     pub const fn kind(&self) -> LogKind {
         match self {
             MediumOptions::Files(_) => LogKind::Disk,
@@ -268,7 +268,7 @@ impl MediumOptions {
         }
     }
 
-    /// The settings of files, if the medium is files.
+    /// Returns the settings of files, if the medium is files.
     pub const fn files(&self) -> Option<FileOptions> {
         match *self {
             MediumOptions::Files(files) => Some(files),
@@ -279,7 +279,7 @@ impl MediumOptions {
         }
     }
 
-    /// The settings of files for changing them, if the medium is files.
+    /// Returns the settings of files, to be changed in place, if the medium is files.
     pub const fn files_mut(&mut self) -> Option<&mut FileOptions> {
         match self {
             MediumOptions::Files(files) => Some(files),
@@ -290,7 +290,7 @@ impl MediumOptions {
         }
     }
 
-    /// The memory, if the medium is NVRAM.
+    /// Returns the memory, if the medium is NVRAM.
     pub const fn memory(&self) -> Option<NvramOptions> {
         match *self {
             MediumOptions::Files(_) => None,
@@ -301,7 +301,7 @@ impl MediumOptions {
         }
     }
 
-    /// The memory for changing it, if the medium is NVRAM.
+    /// Returns the memory, to be changed in place, if the medium is NVRAM.
     pub const fn memory_mut(&mut self) -> Option<&mut NvramOptions> {
         match self {
             MediumOptions::Files(_) => None,
@@ -312,7 +312,7 @@ impl MediumOptions {
         }
     }
 
-    /// The inserter, if the medium has a choice of inserters.
+    /// Returns the inserter, if the medium has a choice of inserters.
     pub const fn inserter(&self) -> Option<InserterDesign> {
         match *self {
             MediumOptions::Files(FileOptions { inserter, .. })
@@ -322,7 +322,7 @@ impl MediumOptions {
         }
     }
 
-    /// The inserter for changing it, if the medium has a choice of inserters.
+    /// Returns the inserter, to be changed in place, if the medium has a choice of inserters.
     pub const fn inserter_mut(&mut self) -> Option<&mut InserterDesign> {
         match self {
             MediumOptions::Files(FileOptions { inserter, .. })

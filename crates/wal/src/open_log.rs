@@ -107,7 +107,8 @@ impl Drop for OpenStream {
     }
 }
 
-/// Makes everything appended durable, and with `mark` stores that it is.
+/// Makes everything appended durable. With `mark` also stores on the medium that everything is
+/// durable.
 fn finish(core: &Core, mark: bool) -> Result<()> {
     core.wait(core.frontiers().reserved(), Durability::Durable)?;
     if mark && !core.medium.is_unused(core) {
@@ -155,13 +156,13 @@ impl OpenLog {
         &self.streams[stream.index()].core
     }
 
-    /// The stream's incarnation since this opening.
+    /// Returns the stream's incarnation since this opening.
     #[inline]
     pub(crate) fn incarnation(&self, stream: StreamId) -> u32 {
         self.streams[stream.index()].report.incarnation
     }
 
-    /// End of each stream.
+    /// Returns the end of each stream.
     pub(crate) fn ends(&self) -> Vec<Lsn> {
         self.streams.iter().map(|stream| stream.core.frontiers().reserved()).collect()
     }
@@ -211,7 +212,8 @@ impl OpenLog {
         Ok(())
     }
 
-    /// The first failure: of a device call, or of a stream whose medium makes no device calls.
+    /// Returns the first failure: of a device call, or of a stream whose medium makes no device
+    /// calls.
     pub(crate) fn failure(&self) -> Option<Error> {
         let failed = self.guards.gate.failure().map(device::Error::into_first);
         let failed = failed.or_else(|| self.streams.iter().find_map(|stream| stream.core.failure()));

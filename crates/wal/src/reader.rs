@@ -186,12 +186,12 @@ impl Reader {
         damage(self.source.as_ref(), self.extent.as_ref(), at, reason)
     }
 
-    /// The position at which the reader looks for the next record.
+    /// Returns the position at which the reader looks for the next record.
     pub fn position(&self) -> Lsn {
         self.at
     }
 
-    /// The incarnation of the record before [`Reader::position`]; `None` before the first.
+    /// Returns the incarnation of the record before [`Reader::position`]; `None` before the first.
     pub(crate) fn incarnation(&self) -> Option<u32> {
         self.incarnation
     }

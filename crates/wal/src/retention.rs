@@ -11,7 +11,7 @@
 //! Invariants:
 //!
 //! 1. While a pin is held, no trim that began after it was taken goes above its positions: a trim
-//!    names its target under the latch (`floor`), and a pin below that is refused.
+//!    stores its target in `floor` under the latch, and a pin below `floor` is refused.
 //! 2. A pin that is lost stays lost, and its holder can see it ([`Pin::is_held`]).
 //! 3. Every position of a pin is the start of a record, or was the durable frontier when it was
 //!    named: a trim may end there.
@@ -28,8 +28,8 @@ use std::sync::{Arc, Mutex};
 /// The positions from which on the owner and the pins need a log; one object for all its streams.
 #[derive(Debug)]
 pub(crate) struct Retention {
-    /// The greatest position that the owner has trimmed to, for each stream. Stored under `state`,
-    /// Release; loaded by every change of a store, Acquire.
+    /// The greatest position that the owner has trimmed to, for each stream. Stored (Release) under
+    /// `state`, loaded (Acquire) by any thread.
     owner: Box<[AtomicU64]>,
     /// A leaf latch.
     state: Mutex<State>,
@@ -59,14 +59,14 @@ impl Held {
 }
 
 impl Retention {
-    /// Retention of a log whose streams start at `starts`.
+    /// Returns the retention of a log whose streams start at `starts`.
     pub(crate) fn new(starts: Vec<Lsn>) -> Arc<Self> {
         let owner = starts.iter().map(|start| AtomicU64::new(start.get())).collect();
         let state = State { floor: starts.into_boxed_slice(), pins: BTreeMap::new(), next: 0 };
         Arc::new(Retention { owner, state: Mutex::new(state) })
     }
 
-    /// The greatest position that the owner of the stream has trimmed to.
+    /// Returns the greatest position that the owner of the stream has trimmed to.
     pub(crate) fn owner(&self, stream: usize) -> Lsn {
         Lsn::new(self.owner[stream].load(Ordering::Acquire))
     }
@@ -109,8 +109,8 @@ impl Retention {
         owner
     }
 
-    /// Makes a pin of everything from `from` on, one position of each stream. The error names a
-    /// stream that was trimmed above its position, and the start of that stream.
+    /// Makes a pin of everything from `from` on, which has one position of each stream. The error
+    /// names a stream that was trimmed above its position, and the start of that stream.
     pub(crate) fn pin(self: &Arc<Self>, from: &[Lsn], bytes_max: u64) -> Result<Pin, (usize, Lsn)> {
         let mut state = locked(&self.state);
         if let Some(stream) = (0..from.len()).find(|stream| from[*stream] < state.floor[*stream]) {
@@ -144,7 +144,7 @@ impl Retention {
         Pin { retention: self.clone(), number, from }
     }
 
-    /// Bytes that pins retain and the owner does not need, over all streams.
+    /// Returns the number of bytes that pins retain and the owner does not need, over all streams.
     pub(crate) fn kept(&self) -> u64 {
         let state = locked(&self.state);
         let kept = |stream: usize| {
@@ -170,7 +170,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// The position in each stream from which on the pin keeps records.
+    /// Returns the position in each stream from which on the pin keeps records.
     pub fn from(&self) -> &[Lsn] {
         &self.from
     }

@@ -82,8 +82,8 @@ impl Session {
         self.append_pieces(append, count, &pieces[usize::from(count == 0)..=payload.len()])
     }
 
-    /// Appends the record with these pieces, of which the first holds `dependencies` dependencies,
-    /// if there are any.
+    /// Appends the record with these pieces. If `dependencies` is not 0, the first piece holds that
+    /// number of dependencies.
     #[inline]
     fn append_pieces(
         &self,
@@ -101,7 +101,7 @@ impl Session {
             .append(self.slot, &Append { chain, payload: pieces, dependencies: None, ..*append })
     }
 
-    /// The stream that the session appends to.
+    /// Returns the stream that the session appends to.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
@@ -125,7 +125,7 @@ impl Session {
         self.completions.as_mut().map_or(0, Completions::poll)
     }
 
-    /// Number of callbacks that have not run yet.
+    /// Returns the number of callbacks that have not run yet.
     pub fn pending(&self) -> usize {
         self.completions.as_ref().map_or(0, Completions::pending)
     }

@@ -68,7 +68,7 @@ impl Stream {
         self.core.clone()
     }
 
-    /// The stream's number.
+    /// Returns the stream's number.
     pub fn id(&self) -> StreamId {
         self.core.stream
     }
@@ -78,7 +78,7 @@ impl Stream {
         StreamLsn { stream: self.core.stream, end }
     }
 
-    /// The state that all handles of the log share.
+    /// Returns the state that all handles of the log share.
     pub(crate) fn log(&self) -> &Arc<OpenLog> {
         &self.log
     }
@@ -87,27 +87,27 @@ impl Stream {
         &self.log.streams[self.core.stream.index()]
     }
 
-    /// The report of the stream's recovery when the log was opened.
+    /// Returns the report of the stream's recovery when the log was opened.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.opened().report
     }
 
-    /// The kind of storage of the stream.
+    /// Returns the kind of storage of the stream.
     pub fn kind(&self) -> LogKind {
         self.core().medium.kind()
     }
 
-    /// Kind of memory of a log in NVRAM, which should be shown with every figure measured on the
-    /// log. `None` for logs in files.
+    /// Returns the kind of memory of a log in NVRAM, which should be shown with every figure
+    /// measured on the log. `None` for logs in files.
     pub fn nvram(&self) -> Option<Form> {
         self.core().medium.form()
     }
 
-    /// Maximum bytes of records, the reserve included, between [`Stream::start`] and
-    /// [`Stream::reserved`]. `None` for logs in files, whose capacity is not fixed. In NVRAM only
-    /// [`Stream::trim`] makes room. A log whose records lie apart ([`LogKind::lies_apart`]) holds
-    /// at least this number of bytes and often some more, but fewer bytes of short records if it
-    /// has few entries.
+    /// Returns the maximum number of bytes of records, the reserve included, between
+    /// [`Stream::start`] and [`Stream::reserved`]. `None` for logs in files, whose capacity is not
+    /// fixed. In NVRAM only [`Stream::trim`] makes room. A log whose records lie apart
+    /// ([`LogKind::lies_apart`]) holds at least this number of bytes and often some more, but fewer
+    /// bytes of short records if it has few entries.
     pub fn capacity(&self) -> Option<u64> {
         self.core().capacity()
     }
@@ -117,8 +117,8 @@ impl Stream {
         self.capacity().is_some()
     }
 
-    /// Used part of a log in NVRAM, in per mille of the space for appends that are not critical.
-    /// `None` for logs in files, which can grow. At 1,000 such appends fail with
+    /// Returns the used part of a log in NVRAM, in per mille of the space for appends that are not
+    /// critical. `None` for logs in files, which can grow. At 1,000 such appends fail with
     /// [`AppendError::NoSpace`](crate::AppendError::NoSpace). The value is above 1,000 if critical
     /// appends used more, or if the reserve was raised since. For logs whose records lie apart
     /// ([`LogKind::lies_apart`]) the value is the used part of the entries or of the heap,
@@ -128,8 +128,8 @@ impl Stream {
         self.core().fullness()
     }
 
-    /// I/O method in use. The method may differ from the option if [`device::Method::Direct`] or
-    /// `Uring` fell back. Has no meaning in NVRAM.
+    /// Returns the I/O method in use. The method may differ from the option if
+    /// [`device::Method::Direct`] or `Uring` fell back. Has no meaning in NVRAM.
     pub fn method(&self) -> device::Method {
         self.opened().method
     }
@@ -143,7 +143,7 @@ impl Stream {
     }
 
     /// Blocks until everything below `end` is at `durability`. The calling thread may write and
-    /// sync for that. For `Buffered` the call returns at once. With [`LogKind::NvDirect`] it
+    /// sync for that. For `Buffered` the call returns at once. With [`LogKind::NvDirect`] the call
     /// returns even if appends of other threads below `end` are under way, because a finished
     /// append is durable in such a log.
     ///
@@ -191,14 +191,14 @@ impl Stream {
         self.core().barrier()
     }
 
-    /// Start of the log. Everything below was trimmed.
+    /// Returns the start of the log. Everything below was trimmed.
     pub fn start(&self) -> Lsn {
         self.core().medium.start()
     }
 
-    /// The greatest position that [`Stream::trim`] was called with in this opening; before the
-    /// first call, the start of the stream. Never below [`Stream::start`]; pins may keep the start
-    /// lower.
+    /// Returns the greatest position that [`Stream::trim`] was called with in this opening; before
+    /// the first call, the start of the stream. Never below [`Stream::start`]; pins may keep the
+    /// start lower.
     pub fn trimmed_to(&self) -> Lsn {
         self.log.retention.owner(self.core.stream.index())
     }
@@ -218,28 +218,28 @@ impl Stream {
         reader::check_record(core.medium.source().as_ref(), core, at).map_err(Error::from)
     }
 
-    /// The position at which the next record will start. With
+    /// Returns the position at which the next record will start. With
     /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) every record appended so far lies
     /// below it, and some later records may also lie below it.
     pub fn reserved(&self) -> Lsn {
         self.core().frontiers().reserved()
     }
 
-    /// Everything below this position is in memory. The position is the last known value, which
-    /// moves when a thread writes.
+    /// Returns a position below which everything is in memory. The position is the last known
+    /// value, which moves when a thread writes.
     pub fn filled(&self) -> Lsn {
         self.core().frontiers().filled()
     }
 
-    /// Everything below this position was handed to the operating system. In NVRAM the position is
-    /// the same as [`Stream::durable`].
+    /// Returns the position below which everything was handed to the operating system. In NVRAM the
+    /// position is the same as [`Stream::durable`].
     pub fn written(&self) -> Lsn {
         self.core().look();
         self.core().frontiers().written()
     }
 
-    /// Everything below this position is on the device, or persisted. The position moves when a
-    /// caller waits or asks for durability.
+    /// Returns the position below which everything is on the device, or persisted. The position
+    /// moves when a caller waits or asks for durability.
     pub fn durable(&self) -> Lsn {
         self.core().look();
         self.core().frontiers().durable()
@@ -289,9 +289,9 @@ impl Stream {
             .map_err(|error| self.unread(error))
     }
 
-    /// The error that a reader returns in place of `error`. After the log was closed the error is
-    /// never damage or a failure of the device: the next opening of the directory may have trimmed
-    /// the record that the reader wanted.
+    /// Returns the error that a reader returns in place of `error`. After the log was closed the
+    /// error is never damage or a failure of the device: the next opening of the directory may have
+    /// trimmed the record that the reader wanted.
     pub(crate) fn found(&self, error: ReadError) -> Error {
         match error {
             ReadError::Corrupt { .. } | ReadError::Device(_) if self.log.is_given_back() => Error::Closed,
@@ -345,8 +345,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Maximum bytes of the log that a record with a payload of this size takes, for
-    /// [`Stream::raise_reserve`].
+    /// Returns the maximum number of bytes of the log that a record with a payload of this size
+    /// takes, for [`Stream::raise_reserve`].
     pub fn record_bytes(&self, payload: u64) -> u64 {
         self.core().record_bytes(payload)
     }
@@ -370,7 +370,7 @@ impl Stream {
         Ok(guard)
     }
 
-    /// The stream's use of space.
+    /// Returns the stream's use of space.
     pub fn space(&self) -> Space {
         let core = self.core();
         let reserved = self.reserved();
@@ -379,7 +379,7 @@ impl Stream {
         Space { live, prepared, reserve, on_disk: core.medium.bytes() }
     }
 
-    /// The counters of the stream.
+    /// Returns the counters of the stream.
     pub fn counters(&self) -> Counters {
         self.core().counters()
     }
@@ -405,7 +405,7 @@ pub struct ReserveGuard {
 }
 
 impl ReserveGuard {
-    /// Bytes that this guard sets aside.
+    /// Returns the number of bytes that this guard sets aside.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -9,8 +9,8 @@
 //!    program that does not know these records refuses the log.
 //! 2. The records of the suffix that are kept are appended again above the range and below the
 //!    record that drops the range. A crash therefore leaves the suffix, or the kept records.
-//! 3. The range ends at a barrier of the inserter: it holds every record whose append had returned,
-//!    and none that is appended afterwards.
+//! 3. The range ends at a barrier of the inserter, so it contains every record whose append had
+//!    returned, and none that is appended afterwards.
 //!
 //! A crash before the record is durable leaves the suffix, perhaps with the kept records behind it;
 //! a crash after that leaves the truncated log.
@@ -107,8 +107,8 @@ impl Stream {
         let core = self.core();
         self.wait(position, Durability::Durable)?;
         self.check_cut(position)?;
-        // The beginning of a range that was dropped before is allowed, because the new range
-        // contains it; its end is no longer inside the range.
+        // `position` may be the beginning of a range that was dropped before, because the new range
+        // then contains that range. `position` may also be the end of such a range.
         match core.truncations.dropping(position) {
             Some(range) if range.from < position => {
                 let Range { from, to } = range;

@@ -58,7 +58,8 @@ impl Range {
         if is_sound { Ok(Some(Range { from: Lsn::new(from), to: Lsn::new(to) })) } else { Err(()) }
     }
 
-    /// Returns whether the position is inside: a reader there has passed over truncated records.
+    /// Returns whether the position is behind a truncated record of the range: a reader that has
+    /// come there by reading has read such a record.
     fn has_inside(self, at: Lsn) -> bool {
         self.from < at && at <= self.to
     }
@@ -85,7 +86,7 @@ impl Ranges {
         self.next(at).is_some_and(|range| range.from <= at)
     }
 
-    /// The first range that ends above the position.
+    /// Returns the first range that ends above the position.
     fn next(&self, at: Lsn) -> Option<Range> {
         self.0.get(self.0.partition_point(|range| range.to <= at)).copied()
     }
@@ -117,7 +118,7 @@ struct State {
 }
 
 impl Truncations {
-    /// The truncations of a stream whose recovery found these ranges.
+    /// Returns the truncations of a stream whose recovery found these ranges.
     pub(crate) fn new(ranges: Ranges) -> Self {
         Truncations { state: RwLock::new(State { ranges, made: Vec::new() }), ..Self::default() }
     }
@@ -143,7 +144,7 @@ impl Truncations {
         self.next(at).filter(|range| range.from <= at)
     }
 
-    /// The first range that ends above the position.
+    /// Returns the first range that ends above the position.
     pub(crate) fn next(&self, at: Lsn) -> Option<Range> {
         self.look(|state| state.ranges.next(at))
     }
@@ -153,12 +154,13 @@ impl Truncations {
         self.look(|state| state.ranges.inside(at))
     }
 
-    /// The highest position up to `to` at which the stream may start (invariant 4).
+    /// Returns the highest position up to `to` at which the stream may start (invariant 4).
     pub(crate) fn start_below(&self, to: Lsn) -> Lsn {
         self.inside(to).map_or(to, |range| range.from)
     }
 
-    /// Returns the range that later truncations than the first `seen` have dropped below `at`.
+    /// Returns a range that holds all records below `at` which truncations after the first `seen`
+    /// ones have dropped.
     pub(crate) fn since(&self, seen: usize, at: Lsn) -> Option<Range> {
         if self.made() == seen {
             return None;

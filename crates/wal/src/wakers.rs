@@ -158,8 +158,8 @@ impl Wakers {
         own
     }
 
-    /// Makes the wakers due for whose end and level `settled` holds, which must be monotone in the
-    /// end. Calls no waker itself.
+    /// Makes those wakers due for whose end and level `settled` holds. If `settled` holds for an
+    /// end, it must hold for every lower end. Calls no waker itself.
     pub(crate) fn release(&self, settled: impl Fn(Lsn, Durability) -> bool) {
         // Invariant 1.
         fence(Ordering::SeqCst);

@@ -39,7 +39,7 @@ impl DirectFile {
         &self.handle
     }
 
-    /// The file opened for direct I/O, which takes only aligned calls.
+    /// Returns the file opened for direct I/O, which takes only aligned calls.
     pub(super) fn fd(&self) -> &OwnedFd {
         &self.direct
     }

@@ -62,7 +62,7 @@ impl FileDirectory {
         Self::open_existing_at(path.as_ref(), PastCache::new())
     }
 
-    /// Absolute path of the directory.
+    /// Returns the absolute path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

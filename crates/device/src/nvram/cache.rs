@@ -44,7 +44,7 @@ pub enum Instruction {
 }
 
 impl Instruction {
-    /// The name of the instruction and of its fence.
+    /// Returns the name of the instruction and of its fence.
     pub fn name(self) -> &'static str {
         match self {
             Instruction::Clwb => "clwb + sfence",

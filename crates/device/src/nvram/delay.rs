@@ -33,7 +33,7 @@ impl Delay {
     }
 }
 
-/// Cost of a wait of zero length: the least of some averages.
+/// Returns the cost of a wait of zero length: the least of some averages.
 fn own() -> Duration {
     const COUNT: u32 = 200;
     static OWN: OnceLock<Duration> = OnceLock::new();

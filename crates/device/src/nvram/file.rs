@@ -82,17 +82,17 @@ impl Mapping {
         Mapping { bytes: pages.bytes as u64 - HEADER_BYTES, pages, form, file }
     }
 
-    /// Bytes of the region.
+    /// Returns the number of bytes of the region.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Form of the region.
+    /// Returns the form of the region.
     pub(super) fn form(&self) -> Form {
         self.form
     }
 
-    /// The region's first byte.
+    /// Returns the region's first byte.
     pub(super) fn base(&self) -> NonNull<u8> {
         // SAFETY: the mapping is longer than the header.
         unsafe { self.pages.start.cast::<u8>().add(HEADER_BYTES as usize) }

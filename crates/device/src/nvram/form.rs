@@ -61,7 +61,7 @@ impl Form {
         matches!(self, Form::Real { .. })
     }
 
-    /// Instruction that writes lines back, if there is one.
+    /// Returns the instruction that writes lines back, if there is one.
     pub fn instruction(&self) -> Option<Instruction> {
         match self {
             Form::Real { instruction, .. } => Some(*instruction),
@@ -70,7 +70,7 @@ impl Form {
         }
     }
 
-    /// Latency added to each fence of the processor.
+    /// Returns the latency added to each fence of the processor.
     pub fn latency(&self) -> Duration {
         match self {
             Form::Emulated { latency, .. } => *latency,

@@ -19,7 +19,8 @@ pub(super) const HEADER_BYTES: u64 = 4096;
 /// Bytes of the header before its padding.
 pub(super) const SEALED_BYTES: usize = 32;
 
-/// Bytes of a file that holds a region of `bytes`; refuses a length that no region can have.
+/// Returns the number of bytes of a file that holds a region of `bytes`; refuses a length that no
+/// region can have.
 pub(super) fn file_bytes(bytes: u64) -> Result<u64, NvramFault> {
     let total = bytes.checked_add(HEADER_BYTES).filter(|total| isize::try_from(*total).is_ok());
     match total {

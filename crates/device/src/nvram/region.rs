@@ -122,13 +122,13 @@ impl NvRegion {
         NvRegion { base, bytes, instruction, delay, form, keeper }
     }
 
-    /// Length of the region in bytes.
+    /// Returns the length of the region in bytes.
     #[expect(clippy::len_without_is_empty, reason = "no region is empty")]
     pub fn len(&self) -> u64 {
         self.bytes
     }
 
-    /// The form of the region. Print it with every figure measured on the region.
+    /// Returns the form of the region. Print it with every figure measured on the region.
     pub fn form(&self) -> &Form {
         &self.form
     }
@@ -171,7 +171,7 @@ impl NvRegion {
         }
     }
 
-    /// The bytes `[at, at + len)` in place.
+    /// Returns the bytes `[at, at + len)` in place.
     ///
     /// # Safety
     /// No thread writes these bytes while the slice lives, not even as words (rule 2).
@@ -186,7 +186,7 @@ impl NvRegion {
         unsafe { std::slice::from_raw_parts(from, len as usize) }
     }
 
-    /// The word at offset `at`, a multiple of 8.
+    /// Returns the word at offset `at`, a multiple of 8.
     ///
     /// # Panics
     /// If `at` is no multiple of 8, or the word does not lie in the region.

@@ -42,7 +42,7 @@ pub(crate) fn read_ahead(fd: impl AsFd, offset: u64, bytes: NonZeroU64) -> Resul
     rustix::fs::fadvise(fd, offset, Some(bytes), Advice::WillNeed)
 }
 
-/// The kind of file system that an open file or directory is on.
+/// Returns the kind of file system that an open file or directory is on.
 pub(crate) fn file_system(fd: impl AsFd) -> &'static str {
     match rustix::fs::fstatfs(fd).map(|status| status.f_type as u64) {
         Ok(0xef53) => "ext4",

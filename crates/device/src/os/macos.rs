@@ -61,7 +61,7 @@ pub(crate) fn read_ahead(_fd: impl AsFd, _offset: u64, _bytes: NonZeroU64) -> Re
     Ok(())
 }
 
-/// The kind of file system that an open file or directory is on.
+/// Returns the kind of file system that an open file or directory is on.
 pub(crate) fn file_system(fd: impl AsFd) -> &'static str {
     let Ok(status) = rustix::fs::fstatfs(fd) else { return "file system" };
     let name: Vec<u8> =

@@ -42,7 +42,7 @@ impl FileState {
     pub const ALL: [FileState; 4] =
         [FileState::ZeroFilled, FileState::Overwritten, FileState::Appended, FileState::Allocated];
 
-    /// The name of the state in reports.
+    /// Returns the name of the state in reports.
     pub fn name(self) -> &'static str {
         match self {
             FileState::ZeroFilled => "zero-filled",
@@ -91,7 +91,7 @@ impl Samples {
         Samples { nanos, elapsed }
     }
 
-    /// Nanoseconds of each write, ascending.
+    /// Returns the nanoseconds of each write, ascending.
     pub fn nanos(&self) -> &[u64] {
         &self.nanos
     }
@@ -101,15 +101,15 @@ impl Samples {
         self.nanos.len() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// The time within which this share of the writes, from 0 to 1, was done; zero if there are
-    /// none.
+    /// Returns the time within which this share of the writes, from 0 to 1, was done; zero if there
+    /// are none.
     pub fn quantile(&self, share: f64) -> Duration {
         let at = (self.nanos.len() as f64 * share) as usize;
         let nanos = self.nanos.get(at).or(self.nanos.last());
         Duration::from_nanos(nanos.copied().unwrap_or_default())
     }
 
-    /// The median time.
+    /// Returns the median time.
     pub fn median(&self) -> Duration {
         self.quantile(0.5)
     }
@@ -154,7 +154,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// The methods that this file supports, at least one.
+    /// Returns the methods that this file supports, at least one.
     pub fn methods(&self) -> Vec<Method> {
         self.files.iter().map(|file| file.method()).collect()
     }

@@ -18,7 +18,7 @@ pub(super) type Sectors = u8;
 /// Every sector of a page.
 pub(super) const ALL_SECTORS: Sectors = 0xff;
 
-/// The sectors that the bytes `[from, to)` of a page touch.
+/// Returns the sectors that the bytes `[from, to)` of a page touch.
 pub(super) fn sectors(from: usize, to: usize) -> Sectors {
     if from >= to {
         return 0;
@@ -27,7 +27,7 @@ pub(super) fn sectors(from: usize, to: usize) -> Sectors {
     (ALL_SECTORS << first) & (ALL_SECTORS >> (7 - last))
 }
 
-/// The numbers of the sectors in a set.
+/// Returns the numbers of the sectors in a set.
 pub(super) fn each(set: Sectors) -> impl Iterator<Item = usize> {
     (0..8).filter(move |sector| set & (1 << sector) != 0)
 }
@@ -56,7 +56,7 @@ impl Bytes {
         self.pages.get(page)?.as_ref()
     }
 
-    /// Upper bound of the number of present pages.
+    /// Returns an upper bound of the number of present pages.
     pub(super) fn pages(&self) -> usize {
         self.pages.len()
     }

@@ -59,7 +59,7 @@ impl Plan {
         *self = Plan::default();
     }
 
-    /// The fault of this call, if it has one.
+    /// Returns the fault of this call, if it has one.
     pub(super) fn fault(&mut self, verb: Verb, path: &str, step: u64) -> Option<Fault> {
         if let Some(fault) = self.at.remove(&step) {
             return Some(fault);

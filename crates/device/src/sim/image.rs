@@ -78,7 +78,7 @@ impl FileImage {
         len
     }
 
-    /// Every byte as programs see it.
+    /// Returns every byte as programs see it.
     pub(super) fn contents(&self) -> Vec<u8> {
         let mut contents = vec![0; self.length as usize];
         self.seen.read(&mut contents, 0);
@@ -363,7 +363,7 @@ impl FileImage {
     }
 }
 
-/// The end of the first `sectors` sectors of a write at `offset`.
+/// Returns the end of the first `sectors` sectors of a write at `offset`.
 pub(super) fn short_end(offset: u64, sectors: u64) -> u64 {
     let sector = SECTOR_BYTES as u64;
     (offset / sector).saturating_add(sectors).saturating_mul(sector).max(offset)

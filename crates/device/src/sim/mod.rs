@@ -99,8 +99,8 @@ impl SimDevice {
         reopened
     }
 
-    /// The device without its regions, for those regions themselves: a region that held the whole
-    /// device would keep itself alive.
+    /// Returns the device without its regions, for those regions themselves: a region that held the
+    /// whole device would keep itself alive.
     fn alone(&self) -> SimDevice {
         SimDevice { shared: self.shared.clone(), regions: Arc::default() }
     }
@@ -112,12 +112,12 @@ impl SimDevice {
         self.regions.find(path)
     }
 
-    /// The root directory of the device.
+    /// Returns the root directory of the device.
     pub fn directory(&self) -> Arc<dyn Directory> {
         Arc::new(SimDirectory { device: self.clone(), number: 0, prefix: String::new() })
     }
 
-    /// Number of steps so far, which is the number of the next step.
+    /// Returns the number of steps so far, which is the number of the next step.
     pub fn steps(&self) -> u64 {
         self.shared.lock().steps
     }
@@ -200,7 +200,7 @@ impl SimDevice {
         self.shared.lock().capacity = bytes;
     }
 
-    /// The sum of all files' lengths in bytes.
+    /// Returns the sum of all files' lengths in bytes.
     pub fn used(&self) -> u64 {
         self.shared.lock().used.load(Ordering::Relaxed)
     }
@@ -220,7 +220,7 @@ impl SimDevice {
         }
     }
 
-    /// Number of calls that wait now because of [`SimDevice::stall_writes`].
+    /// Returns the number of calls that wait now because of [`SimDevice::stall_writes`].
     pub fn stalled(&self) -> usize {
         self.shared.lock().stalled
     }

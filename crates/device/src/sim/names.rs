@@ -110,7 +110,7 @@ impl Names {
         entries
     }
 
-    /// These names with every file replaced by the result of `copy`.
+    /// Returns these names with every file replaced by the result of `copy`.
     pub(super) fn map(&self, mut copy: impl FnMut(&Arc<Inode>) -> Arc<Inode>) -> Names {
         let seen = self.seen.iter().map(|(name, inode)| (name.clone(), copy(inode))).collect();
         let kept = self.kept.iter().map(|(name, inode)| (name.clone(), copy(inode))).collect();

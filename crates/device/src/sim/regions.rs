@@ -43,7 +43,7 @@ impl Regions {
         self.found().iter().map(|(path, region)| (path.clone(), region.memory.clone())).collect()
     }
 
-    /// The names of the regions in the directory whose paths begin with `prefix`.
+    /// Returns the names of the regions in the directory whose paths begin with `prefix`.
     pub(super) fn within(&self, prefix: &str) -> Vec<String> {
         let found = self.found();
         let names = found.keys().filter_map(|path| path.strip_prefix(prefix));

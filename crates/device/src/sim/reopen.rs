@@ -41,7 +41,7 @@ impl Ending {
         }
     }
 
-    /// A subdirectory's entry after the end; none if it is lost.
+    /// Returns a subdirectory's entry after the end; none if it is lost.
     fn entry(&mut self, entry: SubFolder) -> Option<SubFolder> {
         match self {
             Ending::Kill => Some(entry),

@@ -216,14 +216,14 @@ impl World {
         Arc::new(Inode { id: self.inodes, content, used: self.used.clone() })
     }
 
-    /// Length up to which a file of `length` bytes may grow towards `end`.
+    /// Returns the length up to which a file of `length` bytes may grow towards `end`.
     pub(super) fn room_to(&self, length: u64, end: u64) -> u64 {
         let free = self.capacity.saturating_sub(self.used.load(Ordering::Relaxed));
         end.min(length.saturating_add(free)).max(end.min(length))
     }
 }
 
-/// The error of a fault.
+/// Returns the error of a fault.
 pub(super) fn failure(fault: Fault, verb: Verb, subject: String) -> Error {
     match fault {
         Fault::NoSpace => Error::new(verb, subject, Cause::NoSpace),

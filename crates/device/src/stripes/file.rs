@@ -75,7 +75,7 @@ impl StripedFile {
         }
     }
 
-    /// All parts that this handle knows of, the first directory's included.
+    /// Returns all parts that this handle knows of, the first directory's included.
     fn parts(&self) -> impl Iterator<Item = &Arc<dyn File>> {
         std::iter::once(&self.first).chain(self.others.get().into_iter().flatten())
     }

@@ -99,7 +99,7 @@ impl Label {
     }
 }
 
-/// The header of a file with parts of this id.
+/// Returns the header of a file with parts of this id.
 pub(super) fn header(set: Id, id: u64) -> Vec<u8> {
     let mut block = vec![0; HEADER_BYTES as usize];
     block[..8].copy_from_slice(MAGIC);
@@ -111,8 +111,8 @@ pub(super) fn header(set: Id, id: u64) -> Vec<u8> {
     block
 }
 
-/// The id of a file's parts, from the bytes that were read of its header; `None` if it has no
-/// parts.
+/// Returns the id of a file's parts, from the bytes that were read of its header; `None` if it has
+/// no parts.
 pub(super) fn id_of_header(read: &[u8], set: Id) -> Result<Option<u64>, StripesFault> {
     let Some(block) = read.first_chunk::<SEALED_BYTES>() else { return Ok(None) };
     if block.iter().all(|byte| *byte == 0) {
@@ -133,12 +133,12 @@ pub(super) fn id_of_header(read: &[u8], set: Id) -> Result<Option<u64>, StripesF
     Ok(Some(word(32)))
 }
 
-/// The name of a part in the directories from 1 on.
+/// Returns the name of a part in the directories from 1 on.
 pub(super) fn part_name(id: u64) -> String {
     format!("part.{id:016x}")
 }
 
-/// The id of the file that a part of this name belongs to.
+/// Returns the id of the file that a part of this name belongs to.
 pub(super) fn id_of_part(name: &str) -> Option<u64> {
     let id = u64::from_str_radix(name.strip_prefix("part.")?, 16).ok()?;
     (part_name(id) == name).then_some(id)

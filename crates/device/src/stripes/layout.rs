@@ -18,25 +18,26 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The directory that holds a byte.
+    /// Returns the directory that holds a byte.
     pub(super) fn directory(&self, at: u64) -> usize {
         (at / self.unit % self.count as u64) as usize
     }
 
-    /// Bytes from `at` to the end of its unit.
+    /// Returns the number of bytes from `at` to the end of its unit.
     pub(super) fn left(&self, at: u64) -> u64 {
         self.unit - at % self.unit
     }
 
-    /// Bytes that a directory holds of the file's first `end` bytes. This is also the offset, in
-    /// the directory's part, of the first byte at or above `end` that the directory holds.
+    /// Returns the number of bytes that a directory holds of the file's first `end` bytes. This is
+    /// also the offset, in the directory's part, of the first byte at or above `end` that the
+    /// directory holds.
     pub(super) fn share(&self, nth: usize, end: u64) -> u64 {
         let row = self.unit * self.count as u64;
         let rest = (end % row).saturating_sub(nth as u64 * self.unit);
         end / row * self.unit + rest.min(self.unit)
     }
 
-    /// Position in the file at which the last byte of a part of this length ends.
+    /// Returns the position in the file at which the last byte of a part of this length ends.
     pub(super) fn end(&self, nth: usize, bytes: u64) -> u64 {
         match bytes.checked_sub(1) {
             None => 0,

@@ -135,7 +135,7 @@ impl StripedDirectory {
         Ok(StripedDirectory { set: Arc::new(set) })
     }
 
-    /// The unit in bytes.
+    /// Returns the unit in bytes.
     pub fn unit_bytes(&self) -> u64 {
         self.set.layout.unit
     }

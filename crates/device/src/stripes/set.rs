@@ -150,13 +150,13 @@ impl Set {
         &*self.directories[0]
     }
 
-    /// The directories that hold parts.
+    /// Returns the directories that hold parts.
     fn others(&self) -> &[Arc<dyn Directory>] {
         &self.directories[1..]
     }
 
-    /// The number of a file's parts, if it has any. `subject` is for the error of a header that
-    /// cannot be read, or that was lost (invariant 7).
+    /// Returns the number of a file's parts, if it has any. `subject` is for the error of a header
+    /// that cannot be read, or that was lost (invariant 7).
     fn read_id(&self, first: &dyn File, subject: impl FnOnce() -> String) -> Result<Option<u64>> {
         // The length is read before the header, because another opening may be giving the file
         // parts, and the file grows only after its header is written.
@@ -171,7 +171,7 @@ impl Set {
         id.map_err(|found| Error::new(Verb::Open, subject(), Cause::Stripes(found)))
     }
 
-    /// The number of the parts of a file that was opened to be changed, made durable first
+    /// Returns the number of the parts of a file that was opened to be changed, made durable first
     /// (invariant 6). No other thread has the handle yet, so none is in a sync of it.
     fn durable_id(&self, first: &dyn File, subject: impl Fn() -> String) -> Result<Option<u64>> {
         if self.read_id(first, &subject)?.is_none() {
@@ -182,8 +182,8 @@ impl Set {
         self.read_id(first, subject)
     }
 
-    /// The number of the parts of the file of this name; `None` if it has none, or does not exist,
-    /// or is damaged.
+    /// Returns the number of the parts of the file of this name; `None` if it has none, or does not
+    /// exist, or is damaged.
     pub(super) fn id_of(&self, name: &str) -> Result<Option<u64>> {
         match self.named_id(name) {
             Err(Error { cause: Cause::NotFound | Cause::Stripes(_), .. }) => Ok(None),
@@ -197,7 +197,7 @@ impl Set {
         self.read_id(&*file, || name.to_owned())
     }
 
-    /// The parts of a file that was just opened, if it has any.
+    /// Returns the parts of a file that was just opened, if it has any.
     pub(super) fn parts_of_opened(
         &self,
         first: &dyn File,
@@ -212,7 +212,7 @@ impl Set {
         id.map(|id| self.open_parts(id, method)).transpose()
     }
 
-    /// The parts that another handle has given to a file since this one was opened, if any.
+    /// Returns the parts that another handle has given to a file since this one was opened, if any.
     pub(super) fn parts_of(
         &self,
         first: &dyn File,
@@ -290,7 +290,7 @@ impl Set {
         }
     }
 
-    /// One more than any number in use, including those of parts that a crash left.
+    /// Returns one more than any number in use, including those of parts that a crash left.
     fn next_id(&self) -> Result<u64> {
         let ids = self.named_ids()?.into_iter().chain(self.part_ids()?);
         Ok(ids.max().map_or(1, |last| last + 1))

@@ -68,7 +68,7 @@ enum Clock {
 }
 
 impl Clock {
-    /// Nanoseconds since the watch was made, plus one, because 0 means no time.
+    /// Returns the nanoseconds since the watch was made, plus one, because 0 means no time.
     fn now(&self) -> u64 {
         let since = match self {
             Clock::Real(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
@@ -347,7 +347,7 @@ impl Shared {
         }
     }
 
-    /// A number for a name, until [`Shared::forget`].
+    /// Returns a number for a name, until [`Shared::forget`].
     fn name(&self, name: String) -> u32 {
         let mut names = lock(&self.names);
         let number = names.iter().position(Option::is_none).unwrap_or(names.len());

@@ -66,7 +66,7 @@ impl FileDirectory {
         Ok(FileDirectory { path: found })
     }
 
-    /// Absolute path of the directory.
+    /// Returns the absolute path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

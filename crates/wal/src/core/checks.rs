@@ -1,6 +1,6 @@
 //! Whole logs under Miri: the ring's bytes are written and read without synchronisation of their
-//! own, so a wrong frontier shows as a data race there. The logs are small because Miri is slow;
-//! natively these are further tests.
+//! own, so a wrong frontier shows as a data race there. The logs are small because Miri is slow.
+//! Without Miri these are ordinary tests.
 
 use crate::segment::Extent;
 use crate::{Append, Background, Durability, FileOptions, InserterKind, Kind, Log, Lsn, Options, SyncKind};
@@ -235,7 +235,8 @@ fn a_write_that_ends_before_an_earlier_one_moves_no_frontier() {
         }
         device.freeze();
         if !first_ends {
-            // It fails. A log waits for its writes when it is dropped.
+            // The first write fails. It must end before the log is dropped, because dropping waits
+            // for writes.
             core.perform(&first);
         }
         drop(session);

@@ -44,10 +44,10 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 
     fn kind(&self) -> LogKind;
 
-    /// Kind of memory, if records lie in memory.
+    /// Returns the kind of memory, if records lie in memory.
     fn form(&self) -> Option<Form>;
 
-    /// I/O method of the file that holds `at`, if records lie in files.
+    /// Returns the I/O method of the file that holds `at`, if records lie in files.
     fn method(&self, at: Lsn) -> Option<Method>;
 
     /// Sizes of the segments, if records lie in files.
@@ -60,20 +60,21 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 
     fn start(&self) -> Lsn;
 
-    /// First position beyond the prepared space: reservations end here.
+    /// Returns the first position beyond the prepared space: reservations end here.
     fn prepared_end(&self) -> Lsn;
 
-    /// Bytes that the medium takes on its device.
+    /// Returns the number of bytes that the medium takes on its device.
     fn bytes(&self) -> u64;
 
     /// Returns the space that a log ending at `reserved` uses.
     fn space(&self, reserved: Lsn) -> Use;
 
-    /// Maximum bytes between the start and the reserved frontier, if the medium's size is fixed;
-    /// `slack` bytes of it cannot be used.
+    /// Returns the maximum number of bytes between the start and the reserved frontier, if the
+    /// medium's size is fixed and `slack` bytes cannot be used.
     fn capacity(&self, slack: u64) -> Option<u64>;
 
-    /// Used part of the space for normal appends, in per mille, if the medium's size is fixed.
+    /// Returns the used part of the space for normal appends, in per mille, if the medium's size is
+    /// fixed.
     fn fullness(&self, core: &Core) -> Option<u32>;
 
     /// Drops the log below `to`, durably. If the start is at or above `to` already, does nothing.

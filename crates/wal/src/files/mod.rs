@@ -7,8 +7,8 @@
 //! Any thread. The maintenance thread prepares segments (`maintenance.rs`); an append that needs
 //! space waits for that thread, and owns no hole meanwhile.
 //!
-//! A crash leaves a prefix of whole blocks, then blocks of the writes under way in any order,
-//! possibly torn; recovery keeps what is valid and contiguous.
+//! A crash leaves a prefix of whole blocks, and behind it any of the blocks of the writes under
+//! way, possibly torn. Recovery keeps the records that are valid and contiguous.
 
 mod writer;
 
@@ -76,22 +76,22 @@ pub(crate) fn parts(
     }
 }
 
-/// Position up to which a log that ends at `reserved` has to be prepared, so that appends meet the
-/// end of the ring first.
+/// Returns the position up to which a log that ends at `reserved` has to be prepared, so that
+/// appends meet the end of the ring first.
 fn ahead(admission: &Admission, ring_bytes: u64, reserved: Lsn) -> Lsn {
     let at = reserved.get();
     reserved.plus(admission.reserve_at(at) + admission.slack() + ring_bytes.min(young_bytes(at)))
 }
 
-/// Position up to which a new log that ends at `end` is prepared, so that its first appends wait
-/// for no preparation.
+/// Returns the position up to which a new log that ends at `end` is prepared, so that its first
+/// appends wait for no preparation.
 pub(crate) fn first_ahead(options: &Options, settings: &FileOptions, end: Lsn) -> Lsn {
     let sizes = options.buffer_sizes(settings.ring_bytes);
     ahead(&Admission::growing(&sizes), settings.ring_bytes as u64, end)
 }
 
 impl Files {
-    /// Position up to which segments should be prepared now.
+    /// Returns the position up to which segments should be prepared now.
     fn wanted_end(&self, core: &Core) -> Lsn {
         let LogBuffer { frontiers, admission, .. } = &core.buffer;
         let reserved = frontiers.reserved();

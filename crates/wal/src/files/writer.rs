@@ -109,8 +109,8 @@ impl Writer {
             if scan.filled >= own.get() || (step > 16 && scan.filled > planned) || core.is_over() {
                 return scan;
             }
-            // A second scan passes chunks that have not changed, so it follows at once. Holes must
-            // wait for their owners.
+            // A scan passes only chunks that have not changed since the scan before, so the second
+            // scan follows at once. A hole must wait for its owner.
             if step > 0 || core.in_order {
                 rest(step);
             }
@@ -191,7 +191,7 @@ impl Writer {
         let leader = &mut *leader;
         let Some(at) = leader.flights.iter().position(|flight| flight.write == *write) else { return false };
         if core.is_over() {
-            // Writes that had ended, and were waiting for a write that failed, go with it.
+            // After a failure, writes that have ended behind the failed one are taken off as well.
             leader.flights.retain(|flight| !flight.ended && flight.write != *write);
             return false;
         }
@@ -225,7 +225,8 @@ impl Writer {
         core.tally.sync.durable_bytes.add(to.since(from));
         let now = Instant::now();
         if let Some((since, before)) = leader.last {
-            // The bytes were reserved one by one since the last move.
+            // Half of the sum is the mean if bytes were reserved at a constant rate since the last
+            // move.
             let mean = u128::from(before + reserved.since(from)) / 2;
             let byte_ns = mean * now.duration_since(since).as_nanos();
             core.tally.sync.byte_ns.add(u64::try_from(byte_ns).unwrap_or(u64::MAX));

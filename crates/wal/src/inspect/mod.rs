@@ -65,8 +65,8 @@ pub struct StreamRecord {
 }
 
 impl Inspection {
-    /// The first stream, which is the only one of most logs. `None` if the log has several streams
-    /// and was not made completely.
+    /// Returns the first stream, which is the only one of most logs. `None` if the log has several
+    /// streams and was not made completely.
     pub fn first(&self) -> Option<&StreamInspection> {
         self.streams.first()
     }

@@ -76,7 +76,7 @@ impl StreamInspection {
     /// included.
     ///
     /// # Errors
-    /// None at present. Reading from the reader may fail.
+    /// None at present; reading from the returned reader may fail.
     pub fn records(&self) -> Result<Reader, ReadError> {
         self.reader(self.start, RecordFilter::All)
     }

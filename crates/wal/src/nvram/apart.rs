@@ -1,8 +1,8 @@
 //! Appending to `nv_entries` (the object, then its position, then the entry) and to `nv_logging`
 //! (the position, then the object, then the entry).
 //!
-//! Follows section 4 of the report on NV-Logging. Every appender runs it, in place of an inserter.
-//! The steps of `nv_entries`:
+//! The steps follow section 4 of the report on NV-Logging. Every appender runs them, in place of an
+//! inserter. The steps of `nv_entries`:
 //!
 //! | step | who else sees it |
 //! |---|---|
@@ -14,8 +14,8 @@
 //!
 //! In `nv_logging` step 3 comes before step 2, and the thread persists the object after step 2. In
 //! step 4 the thread sets the entry and persists it, so the mark of step 5 says that the position
-//! is also persisted. The hole lasts from step 3 to step 5. A thread that owns it does not wait,
-//! allocate or take a lock.
+//! is also persisted. The hole lasts from step 3 to step 5. A thread that owns the hole does not
+//! wait, allocate or take a lock.
 //!
 //! 1. Every step that may fail or take long comes before step 3. In `nv_entries` the hole therefore
 //!    lasts as long as one store, whatever the record's size, and the thread that owns it neither
@@ -49,14 +49,14 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// Number of positions from the start on that appends may use. Only openings may use the rest
-    /// of the entries.
+    /// Returns the number of positions from the start on that appends may use. Only openings may
+    /// use the rest of the entries.
     pub(crate) fn positions(&self) -> u64 {
         self.entries.bytes() - HEADROOM_ENTRIES.min(self.entries.bytes() / ENTRY / 8) * ENTRY
     }
 
-    /// Number of chunks that hold this number of bytes of records, however much is lost at the
-    /// chunks' ends.
+    /// Returns the number of chunks that hold this number of bytes of records, however much is lost
+    /// at the chunks' ends.
     fn chunks_for(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.chunk_bytes_sure())
     }
@@ -65,8 +65,8 @@ impl Apart {
         self.entries.chunk_bytes() - self.entries.physical_bytes_max() as u64
     }
 
-    /// Number of free chunks that an append of this class must leave for the reserve of `reserve`
-    /// bytes.
+    /// Returns the number of free chunks that an append of this class must leave for the reserve of
+    /// `reserve` bytes.
     fn kept(&self, class: AppendClass, reserve: impl FnOnce() -> u64) -> u64 {
         match class {
             AppendClass::Normal => self.chunks_for(reserve()),
@@ -84,8 +84,8 @@ impl Apart {
         self.arenas.free() >= self.kept(class, || reserve) + self.chunks_for(bytes)
     }
 
-    /// Bytes of records that the memory surely holds between two trims, if `slack` positions are
-    /// lost.
+    /// Returns the number of bytes of records that the memory surely holds between two trims, if
+    /// `slack` positions are lost.
     pub(crate) fn capacity(&self, slack: u64) -> u64 {
         let chunks = self.arenas.chunks() * self.chunk_bytes_sure();
         let entries = self.positions().saturating_sub(slack) / ENTRY;
@@ -113,14 +113,15 @@ impl Apart {
         Ok(())
     }
 
-    /// Bytes of used chunks, and bytes of free chunks.
+    /// Returns the number of bytes of used chunks, and that of free chunks.
     pub(crate) fn taken_and_free(&self) -> (u64, u64) {
         let (chunks, free) = (self.arenas.chunks(), self.arenas.free());
         let of = |chunks: u64| chunks * self.entries.chunk_bytes();
         (of(chunks - free), of(free))
     }
 
-    /// Number of used chunks, in per mille of the chunks that are not kept for `reserve` bytes.
+    /// Returns the number of used chunks, in per mille of the chunks that are not kept for
+    /// `reserve` bytes.
     pub(crate) fn fullness(&self, reserve: u64) -> u64 {
         let kept = self.kept(AppendClass::Normal, || reserve);
         let taken = self.arenas.chunks() - self.arenas.free();

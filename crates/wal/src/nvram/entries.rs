@@ -85,14 +85,14 @@ pub(crate) enum Named {
 }
 
 impl Entries {
-    /// Bytes of a region for this number of entries and a heap of this size.
+    /// Returns the number of bytes of a region for this number of entries and a heap of this size.
     pub(crate) fn region_bytes(kind: LogKind, entries: u64, heap_bytes: u64) -> u64 {
         let pointers = if kind == LogKind::NvLogging { POINTERS_BYTES } else { 0 };
         RING_AT + entries * ENTRY + heap_bytes + pointers
     }
 
-    /// Makes the entries and heap in a region of [`Entries::region_bytes`]; both numbers are powers
-    /// of two.
+    /// Makes the entries and the heap in a region that has [`Entries::region_bytes`]. `entries` and
+    /// `heap_bytes` are powers of two.
     pub(crate) fn new(kind: LogKind, region: Arc<NvRegion>, entries: u64, heap_bytes: u64) -> Self {
         debug_assert!(region.len() >= Self::region_bytes(kind, entries, heap_bytes), "it was made so");
         let pointers = (kind == LogKind::NvLogging)
@@ -101,7 +101,8 @@ impl Entries {
         Entries { region, mask: entries * ENTRY - 1, heap_bytes, chunk_bytes, pointers }
     }
 
-    /// Head and tail; only in a log whose appenders persist and set their own entries.
+    /// Returns the head and the tail. Only a log whose appenders persist and set their own entries
+    /// has them.
     pub(super) fn pointers(&self) -> Option<&Pointers> {
         self.pointers.as_ref()
     }
@@ -110,7 +111,8 @@ impl Entries {
         &self.region
     }
 
-    /// Bytes of all entries, which is the number of positions that exist at once.
+    /// Returns the number of bytes of all entries, which is the number of positions that exist at
+    /// once.
     pub(crate) fn bytes(&self) -> u64 {
         self.mask + 1
     }
@@ -127,8 +129,8 @@ impl Entries {
         self.heap_bytes / self.chunk_bytes
     }
 
-    /// Most bytes of an object: a quarter of a chunk, so that at most a quarter is lost at a
-    /// chunk's end.
+    /// Returns the maximum number of bytes of an object: a quarter of a chunk, so that at most a
+    /// quarter is lost at a chunk's end.
     pub(crate) fn physical_bytes_max(&self) -> usize {
         (self.chunk_bytes as usize / 4).min(PHYSICAL_BYTES_MAX)
     }
@@ -157,7 +159,7 @@ impl Entries {
         let from = self.heap_at(at);
         let mut to = from;
         record.each_part(Lsn::ZERO, |part| {
-            // SAFETY: passed on.
+            // SAFETY: follows from this function's contract.
             unsafe { self.region.write(to, part) };
             to += part.len() as u64;
         });
@@ -178,7 +180,7 @@ impl Entries {
     /// The object was put at `at`, and no thread writes to it meanwhile.
     pub(crate) unsafe fn set(&self, lsn: Lsn, at: u64, bytes: u64) {
         self.region.persist(self.heap_at(at), bytes);
-        // SAFETY: passed on.
+        // SAFETY: follows from this function's contract.
         let sum = unsafe { self.object_sum(at) };
         let word = self.lap(lsn) | u64::from(sum) << 16 | (at / ENTRY) << 32;
         self.region.word(self.entry_at(lsn)).store(word.to_le(), Ordering::Release);
@@ -215,8 +217,8 @@ impl Entries {
     /// persists the entries (rule 3). Two fences.
     ///
     /// # Safety
-    /// The entries were announced and their objects put, and no thread writes to them meanwhile, or
-    /// to memory that was theirs.
+    /// The entries were announced and their objects put. Meanwhile no thread writes to the entries
+    /// or to the memory of the objects.
     pub(crate) unsafe fn persist(&self, from: Lsn, to: Lsn) {
         let entries = (from.get()..to.get()).step_by(ENTRY as usize).map(Lsn::new);
         // The range to write back next. Appenders put objects one behind the other, so a line that
@@ -228,14 +230,14 @@ impl Entries {
                 self.region.write_back(self.heap_at(begin), end - begin);
                 begin = at;
             }
-            // SAFETY: passed on.
+            // SAFETY: follows from this function's contract.
             end = at + unsafe { self.object_bytes(at) };
         }
         self.region.write_back(self.heap_at(begin), end - begin);
         self.region.fence();
         for lsn in entries {
             let at = self.announced(lsn);
-            // SAFETY: passed on.
+            // SAFETY: follows from this function's contract.
             let sum = unsafe { self.object_sum(at) };
             let word = self.lap(lsn) | u64::from(sum) << 16 | (at / ENTRY) << 32;
             self.region.word(self.entry_at(lsn)).store(word.to_le(), Ordering::Release);
@@ -244,14 +246,14 @@ impl Entries {
         self.region.fence();
     }
 
-    /// Place of the object of `lsn`, which was announced.
+    /// Returns the place of the object of `lsn`, which was announced.
     #[inline(always)]
     fn announced(&self, lsn: Lsn) -> u64 {
         let word = u64::from_le(self.region.word(self.entry_at(lsn)).load(Ordering::Acquire));
         (word >> 32) * ENTRY
     }
 
-    /// The object that the entry of `lsn` names.
+    /// Returns the object that the entry of `lsn` names.
     pub(crate) fn named(&self, lsn: Lsn) -> Named {
         let word = u64::from_le(self.region.word(self.entry_at(lsn)).load(Ordering::Acquire));
         if word & u64::from(u16::MAX) != self.lap(lsn) {
@@ -280,7 +282,7 @@ impl Entries {
             Named::Nothing => position = !position,
             Named::Nowhere => {}
             Named::Object { at, room, sum } => {
-                // SAFETY: passed on.
+                // SAFETY: follows from this function's contract.
                 let found = unsafe { self.region.slice(self.heap_at(at), room) };
                 if let Some(start) = found.first_chunk::<HEADER_BYTES>()
                     && Layout::Apart.is_of(start)
@@ -299,23 +301,23 @@ impl Entries {
         front + body
     }
 
-    /// The length of the object at `at`, padding included, from the object's header.
+    /// Returns the length of the object at `at`, padding included, from the object's header.
     ///
     /// # Safety
     /// As for [`Entries::read`], and a valid object is at `at`.
     pub(crate) unsafe fn object_bytes(&self, at: u64) -> u64 {
-        // SAFETY: passed on.
+        // SAFETY: follows from this function's contract.
         let len = read_u32(unsafe { self.region.slice(self.heap_at(at), 4) }, 0);
         u64::from(len).next_multiple_of(ENTRY)
     }
 
-    /// The low half of the checksum of the object at `at`.
+    /// Returns the low half of the checksum of the object at `at`.
     ///
     /// # Safety
     /// A valid object is at `at`, and no thread writes to it meanwhile.
     #[inline(always)]
     unsafe fn object_sum(&self, at: u64) -> u16 {
-        // SAFETY: passed on.
+        // SAFETY: follows from this function's contract.
         sum_of(unsafe { self.region.slice(self.heap_at(at), HEADER_BYTES as u64) })
     }
 
@@ -335,7 +337,7 @@ impl Entries {
     }
 }
 
-/// The half of an object's checksum that is in its entry.
+/// Returns the half of an object's checksum that is in its entry.
 fn sum_of(object: &[u8]) -> u16 {
     read_u32(object, SUM_AT) as u16
 }
@@ -450,7 +452,7 @@ mod tests {
             assert_eq!(entries.named(lsn), Named::Nowhere);
             assert_eq!(decoded(&entries), Err(katydid_kernels::record::Invalid::Length));
         }
-        // Refused are a record that does not lie apart, and one that would reach into the next
+        // A record that does not lie apart is refused, and so is one that would reach into the next
         // chunk.
         set(&entries, lsn, 0);
         assert_eq!(decoded(&entries), Err(katydid_kernels::record::Invalid::Length));

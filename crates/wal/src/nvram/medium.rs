@@ -210,7 +210,8 @@ impl Medium for Nvram {
         self.settle(core, to);
         let trimmed = self.store.trim(to, core.frontiers().durable());
         if let Err(Error::Device(error) | Error::Poisoned { cause: error }) = &trimmed {
-            // The gate is shut, and no later write would notice.
+            // The log must fail here: appends make no device calls, so no append would notice that
+            // the gate is shut.
             core.fail(error.clone());
         }
         trimmed

@@ -37,8 +37,8 @@
 //! `nv_logging` differs from the report on NV-Logging in these points:
 //!
 //! 1. The report has a lock around the global LSN; here one `fetch_add` reserves.
-//! 2. In the report an entry is a flag and a pointer; here it is one word of a lap, which is the
-//!    flag, and an offset.
+//! 2. In the report an entry is a flag and a pointer. Here it is one word that consists of a lap,
+//!    which serves as the flag, and an offset.
 //! 3. The order is the report's: LSN, record, flag, each by the appender. Here each of the three is
 //!    persisted separately.
 //! 4. In the report committing threads move the tail from entry to entry under a lock. Here one

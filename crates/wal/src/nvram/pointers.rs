@@ -87,8 +87,8 @@ impl Pointers {
         self.region.persist(self.at + TAIL_AT, 8);
     }
 
-    /// The state in the control file, corrected by head and tail. A tail that is no position is
-    /// ignored, and the walk alone decides.
+    /// Returns the state in the control file, corrected by head and tail. A tail that is no
+    /// position is ignored, and the walk alone decides.
     pub(super) fn correct(&self, state: &ControlState) -> ControlState {
         let mut state = *state;
         if let Some(head) = self.head().filter(|head| head.start > state.start) {

@@ -57,8 +57,8 @@ impl NvRing {
         &self.region
     }
 
-    /// Offset in the region of the `len` bytes from `at` on, and the number of them before the
-    /// ring's end.
+    /// Returns the offset in the region of the `len` bytes from `at` on, and the number of them
+    /// before the ring's end.
     #[inline(always)]
     fn place(&self, at: Lsn, len: u64) -> (u64, u64) {
         debug_assert!(len <= self.bytes(), "no more than the ring holds");
@@ -86,7 +86,7 @@ impl NvRing {
     pub(crate) unsafe fn copy_out(&self, from: Lsn, into: &mut [u8]) {
         let (place, first) = self.place(from, into.len() as u64);
         let (here, wrapped) = into.split_at_mut(first as usize);
-        // SAFETY: passed on.
+        // SAFETY: follows from this function's contract.
         unsafe {
             here.copy_from_slice(self.region.slice(place, here.len() as u64));
             wrapped.copy_from_slice(self.region.slice(RING_AT, wrapped.len() as u64));
@@ -103,10 +103,10 @@ impl NvramRing for NvRing {
     unsafe fn write(&self, at: Lsn, bytes: &[u8]) {
         let (place, first) = self.place(at, bytes.len() as u64);
         let (here, wrapped) = bytes.split_at(first as usize);
-        // SAFETY: passed on.
+        // SAFETY: follows from this function's contract.
         unsafe { self.region.write(place, here) };
         if !wrapped.is_empty() {
-            // SAFETY: passed on.
+            // SAFETY: follows from this function's contract.
             unsafe { self.region.write(RING_AT, wrapped) };
         }
     }

@@ -53,7 +53,7 @@ impl Memory {
         }
     }
 
-    /// The sizes of the log buffer of a log in this memory, and the place of its records.
+    /// Returns the sizes of the log buffer of a log in this memory, and the place of its records.
     pub(crate) fn arrange(&self, options: &Options) -> (BufferSizes, RecordMemory) {
         match self {
             Memory::Ring(ring) => {
@@ -78,12 +78,12 @@ impl Memory {
     ) -> std::result::Result<(), Full> {
         match self {
             Memory::Ring(ring) => {
-                // SAFETY: passed on.
+                // SAFETY: follows from this function's contract.
                 unsafe { record.copy_to_nvram(ring, at) };
                 ring.persist(at, at.plus(record.bytes()));
                 Ok(())
             }
-            // SAFETY: passed on.
+            // SAFETY: follows from this function's contract.
             Memory::Apart(apart) => unsafe { apart.put_own(at, record) },
         }
     }
@@ -96,7 +96,8 @@ impl Memory {
             Memory::Ring(ring) => ring.persist(from, to),
             Memory::Apart(apart) => match apart.entries.pointers() {
                 Some(pointers) => return apart.entries.move_tail(pointers, from, to),
-                // SAFETY: filled, and what is not persisted is not trimmed.
+                // SAFETY: `[from, to)` is filled, and records that are not persisted are not
+                // trimmed.
                 None => unsafe { apart.entries.persist(from, to) },
             },
         }
@@ -110,7 +111,7 @@ impl Memory {
         }
     }
 
-    /// Number of positions from the start on that may be reserved.
+    /// Returns the number of positions from the start on that may be reserved.
     fn positions(&self) -> u64 {
         match self {
             Memory::Ring(ring) => ring.bytes() - HEADROOM,
@@ -133,8 +134,8 @@ pub(crate) struct NvStore {
     kind: LogKind,
     /// Held (shared) to read the ring, and exclusively to move the start.
     start: RwLock<Lsn>,
-    /// Raised by threads that ask how far they may read, or trim (Release); read by readers
-    /// (Acquire).
+    /// Raised (Release) by threads that trim, and by threads that ask how far they may read; read
+    /// (Acquire) by readers.
     readable: AtomicU64,
     control: Mutex<Control>,
 }
@@ -156,7 +157,7 @@ impl NvStore {
         &self.memory
     }
 
-    /// The heap and entries, if records lie apart. An append asks these in addition to the
+    /// Returns the heap and entries, if records lie apart. An append asks these in addition to the
     /// admission.
     pub(crate) fn apart(&self) -> Option<&Arc<Apart>> {
         match &self.memory {
@@ -190,12 +191,12 @@ impl NvStore {
         *self.start.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// First position that may not be reserved (rule 3 of the ring).
+    /// Returns the first position that may not be reserved (rule 3 of the ring).
     pub(crate) fn prepared_end(&self) -> Lsn {
         self.start().plus(self.memory.positions()).min(Lsn::LIMIT)
     }
 
-    /// Most bytes of records at once, if `slack` positions are lost.
+    /// Returns the maximum number of bytes of records at once, if `slack` positions are lost.
     pub(crate) fn capacity(&self, slack: u64) -> u64 {
         match &self.memory {
             Memory::Ring(_) => self.memory.positions() - slack,
@@ -203,7 +204,7 @@ impl NvStore {
         }
     }
 
-    /// The use of the memory by a log that ends at `reserved`.
+    /// Returns the use of the memory by a log that ends at `reserved`.
     pub(crate) fn space(&self, reserved: Lsn) -> Use {
         match &self.memory {
             Memory::Ring(_) => {
@@ -216,8 +217,9 @@ impl NvStore {
         }
     }
 
-    /// Used part of the space for normal appends, in per mille: `live` positions of all but the
-    /// `lost` ones, or the used chunks of the heap without `reserve` bytes, whichever is larger.
+    /// Returns the used part of the space for normal appends, in per mille: `live` positions of all
+    /// but the `lost` ones, or the used chunks of the heap without `reserve` bytes, whichever is
+    /// larger.
     pub(crate) fn fullness(&self, live: u64, lost: u64, reserve: u64) -> u32 {
         let most = self.memory.positions().saturating_sub(lost).max(1);
         let share = u128::from(live) * 1000 / u128::from(most);
@@ -298,7 +300,7 @@ impl Source for NvStore {
                 Ok(buffer.len())
             }
             Memory::Apart(apart) if (*start..readable).contains(&at) && at.get().is_multiple_of(ENTRY) => {
-                // SAFETY: `start` is held, so what is read is not trimmed and not overwritten.
+                // SAFETY: `start` is held, so the bytes read are neither trimmed nor overwritten.
                 Ok(unsafe { apart.entries.read(at, buffer) })
             }
             Memory::Apart(_) => Ok(0),

@@ -108,7 +108,7 @@ pub(crate) fn judge_files(
 /// The bytes at which the valid records end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopFound {
-    /// Zeros, or bytes of an earlier use of the place: nothing was written there.
+    /// Zeros, or bytes of an earlier use of the place: the last use has written nothing there.
     Blank,
     /// Part of a record that was written there.
     Broken,
@@ -116,7 +116,8 @@ pub(crate) enum StopFound {
     SegmentsEnd,
 }
 
-/// Valid records of the last incarnation beyond the end of the valid ones.
+/// Whether valid records of the last incarnation lie beyond the first position without a valid
+/// record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Survivors {
     /// None.

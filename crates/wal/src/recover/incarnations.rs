@@ -2,7 +2,7 @@
 //!
 //! Pure; any thread. Incarnations grow along the log, and each begins where the one before it was
 //! cut off. The end of an incarnation's part therefore says for ever which of its records survived,
-//! however much later incarnations have appended. `head.rs` judges dependencies by these ends.
+//! whatever later incarnations have appended. `head.rs` judges dependencies by these ends.
 
 use katydid_kernels::lsn::Lsn;
 
@@ -18,7 +18,7 @@ pub(crate) struct IncarnationHistory {
 }
 
 impl IncarnationHistory {
-    /// The history of a log that begins with this incarnation.
+    /// Returns the history of a log that begins with this incarnation.
     pub(crate) fn new(start: Lsn, first: u32) -> Self {
         IncarnationHistory { start, first, later: Vec::new(), end: start }
     }

@@ -7,9 +7,9 @@
 //! 2. The record at the start has the incarnation that the control file names, or a larger one if
 //!    it is a Restart record.
 //! 3. Beyond the first position without a valid record, a record of the same or a larger
-//!    incarnation was written by the last user of that part of the log; the durable frontier that
-//!    it stores counts. Records of smaller incarnations were cut off by an earlier opening, and are
-//!    ignored.
+//!    incarnation was written by the opening that used that part of the log last, so the durable
+//!    frontier that the record stores counts. Records of smaller incarnations were cut off by an
+//!    earlier opening, and are ignored.
 
 use super::decide::StopFound;
 use super::incarnations::IncarnationHistory;
@@ -213,8 +213,8 @@ pub(crate) fn next_valid(
     Ok(None)
 }
 
-/// Number of steps of 8 bytes to the next place that carries its own position, or that is too near
-/// the end to tell.
+/// Returns the number of steps of 8 bytes to the next place that carries its own position, or that
+/// is too near the end to tell.
 fn steps_to_candidate(bytes: &[u8], at: Lsn) -> u64 {
     let mut steps = 0;
     let positions = bytes.get(RECORD_ALIGNMENT..).unwrap_or_default();

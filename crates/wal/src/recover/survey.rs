@@ -46,18 +46,19 @@ impl Survey {
         self.segments.is_empty() && !self.region
     }
 
-    /// Indexes of the segments below the one that holds the start: trimmed, kept for reuse.
+    /// Returns the indexes of the segments below the one that holds the start: trimmed, kept for
+    /// reuse.
     pub(crate) fn trimmed(&self, first: u64) -> &[u64] {
         &self.segments[..self.segments.partition_point(|&index| index < first)]
     }
 
-    /// Indexes of the segments from `first` on.
+    /// Returns the indexes of the segments from `first` on.
     pub(crate) fn live(&self, first: u64) -> &[u64] {
         &self.segments[self.segments.partition_point(|&index| index < first)..]
     }
 
-    /// State of the segments from `first` on, and the first missing one. The segments below `known`
-    /// must exist.
+    /// Returns the state of the segments from `first` on, and the first missing one. The segments
+    /// below `known` must exist.
     pub(crate) fn completeness(&self, first: u64, known: u64) -> (SegmentsFound, Option<u64>) {
         let live = self.live(first);
         if live.is_empty() {
@@ -94,8 +95,8 @@ impl Health {
         }
     }
 
-    /// Precedence of this fault: of several segments' faults, opening reports the one with the
-    /// greatest precedence.
+    /// Returns the precedence of this fault: of several segments' faults, opening reports the one
+    /// with the greatest precedence.
     fn weight(self) -> u8 {
         match self {
             Health::Sound(_) => 0,
@@ -110,7 +111,7 @@ impl Health {
         self.weight() > other.weight()
     }
 
-    /// The error that opening reports for the segment of this index; `None` if it is sound.
+    /// Returns the error that opening reports for the segment of this index; `None` if it is sound.
     pub(crate) fn refusal(self, directory: &dyn Directory, index: u64, log_id: Id) -> Option<OpenError> {
         let file = name(index);
         match self {

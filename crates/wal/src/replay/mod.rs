@@ -2,10 +2,10 @@
 //!
 //! One thread reads each stream, and reads ahead; at most as many threads run as there are
 //! processors. The caller's visitor runs on these threads and on appliers (`deal`). Opening has
-//! walked over all streams, so it is known which records are kept before the first one is read. No
-//! record therefore waits for another stream, and memory is a few windows and batches whatever the
-//! log contains. A caller that can do so replays while the log is opened (`while_opening`), which
-//! saves one reading of the log.
+//! walked over all streams, so the replay knows which records are kept before it reads the first
+//! record. No record therefore waits for another stream, and memory is a few windows and batches
+//! whatever the log contains. A caller may instead replay while the log is opened
+//! (`while_opening`), which saves one reading of the log.
 //!
 //! 1. Only records from before this opening are read: they are durable, and never change.
 //! 2. Every record is given to the visitor once, in any order, or is counted as dropped.
@@ -98,10 +98,10 @@ pub enum ReplayError<E> {
 }
 
 impl Log {
-    /// Calls `visit` with every record at or above its stream's position in `from` that this
-    /// opening found, and that survived with everything it depends on. Several threads call `visit`
-    /// at once, in any order. Each thread calls `progress` every few MiB, with the bytes that it
-    /// has read since its last call.
+    /// Calls `visit` with every record that this opening found at or above its stream's position in
+    /// `from`, unless the record depends on a record that did not survive. Several threads call
+    /// `visit` at once, in any order. Each thread calls `progress` every few MiB, with the bytes
+    /// that it has read since its last call.
     ///
     /// If nothing was ever trimmed, `from` is the start of each stream. Otherwise `from` is a cut:
     /// positions that were all durable at some moment of one opening, and at or above the positions
@@ -165,7 +165,7 @@ fn read_stream<E>(
         let (RecordRef { kind, first, .. }, Head { stamp, payload, .. }) = (record, head);
         report.stamp_max = report.stamp_max.max(stamp);
         if which == Wanted::Undecided && head.is_kept_by(stream, incarnations.at(record.lsn), record.lsn) {
-            // The first pass has dealt it out.
+            // The first pass has dealt this record out.
         } else if head.lost(&log.incarnations).is_some() {
             report.dropped += 1;
         } else {

@@ -114,7 +114,7 @@ impl Log {
     }
 }
 
-/// Bytes of all streams: read, and to be read.
+/// Number of bytes of all streams: those that were read, and those to be read in all.
 struct Amount<'a> {
     progress: &'a (dyn Fn(u64, u64) + Sync),
     /// A leaf latch.
@@ -140,7 +140,7 @@ struct Seen {
 
 type Outcome<E> = Result<Seen, ReplayError<E>>;
 
-/// Sees one stream's records, and deals them out.
+/// The visitor of the walk over one stream. It deals out the records that are known to be kept.
 struct Look<'a, E> {
     stream: StreamId,
     streams: usize,
@@ -179,7 +179,7 @@ impl<'a, E> Look<'a, E> {
         self.from.unwrap_or(self.span.start)
     }
 
-    /// Upper bound of the bytes to be read.
+    /// Returns an upper bound of the bytes to be read.
     fn wanted(&self) -> u64 {
         self.span.end.get().saturating_sub(self.from().get())
     }

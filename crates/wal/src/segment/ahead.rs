@@ -40,7 +40,7 @@ type ReadPiece = (AlignedBuffer, usize);
 #[derive(Debug)]
 struct Lane {
     pieces: Receiver<ReadPiece>,
-    /// Gives memory back.
+    /// Returns the memory of pieces to the lane.
     used: Sender<AlignedBuffer>,
 }
 
@@ -115,7 +115,8 @@ impl Run {
         }
     }
 
-    /// Bytes from `at` on that were read ahead; `None` if they have to be read from the source.
+    /// Returns the bytes from `at` on that were read ahead; `None` if they have to be read from the
+    /// source.
     fn bytes(&mut self, at: Lsn) -> Option<&[u8]> {
         if at == self.next && !self.lanes.is_empty() {
             self.advance();
@@ -169,7 +170,7 @@ fn read_lane(
         let fresh = || AlignedBuffer::new_zeroed(PIECE);
         let mut buffer = memory.try_iter().find(|buffer| buffer.len() == PIECE).unwrap_or_else(fresh);
         let bytes = usize::try_from(to.since(at)).map_or(PIECE, |left| left.min(PIECE));
-        // Whole blocks, of which only `bytes` count (rule 2).
+        // The lane reads whole blocks; only the first `bytes` bytes count (rule 2).
         let blocks = bytes.next_multiple_of(BLOCK_BYTES as usize);
         let Ok(got) = source.read(at, &mut buffer[..blocks]) else { return };
         if pieces.send((buffer, got.min(bytes))).is_err() || got < bytes {

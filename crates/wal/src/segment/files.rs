@@ -19,7 +19,8 @@ pub(crate) trait Extent: Send + Sync + Debug {
     fn start(&self) -> Lsn;
     /// Returns the position up to which the log was written to files.
     fn written(&self) -> Lsn;
-    /// The ranges that were dropped between `start` and `written`; none if the log drops none.
+    /// Returns the ranges that were dropped between `start` and `written`; `None` if the log drops
+    /// no range.
     fn truncations(&self) -> Option<Arc<Truncations>> {
         None
     }
@@ -30,13 +31,13 @@ pub(crate) trait Source: Send + Sync + Debug {
     /// Reads from `at` on, across segments, and returns the number of bytes: fewer than asked for
     /// only at the end of the segments, none below their start.
     fn read(&self, at: Lsn, buffer: &mut [u8]) -> device::Result<usize>;
-    /// First position that no segment holds.
+    /// Returns the first position that no segment holds.
     fn prepared_end(&self) -> Lsn;
-    /// Name of the file that holds, or should hold, a position.
+    /// Returns the name of the file that holds, or should hold, a position.
     fn file_name(&self, at: Lsn) -> String;
-    /// Layout of the records. If records lie apart, `read` returns only the record that begins at
-    /// `at`, with the position in its header. If no record begins there, the bytes are no valid
-    /// record.
+    /// Returns the layout of the records. If records lie apart, `read` returns only the record that
+    /// begins at `at`, with the position in its header. If no record begins there, the bytes are no
+    /// valid record.
     fn layout(&self) -> Layout {
         Layout::InLine
     }
@@ -72,23 +73,23 @@ impl SegmentFiles {
         Some(self.first - 1)
     }
 
-    /// The file that holds a position.
+    /// Returns the file that holds a position.
     pub(crate) fn file(&self, at: Lsn) -> Option<&Arc<dyn File>> {
         let nth = self.geometry.index(at).checked_sub(self.first)?;
         self.files.get(usize::try_from(nth).ok()?)
     }
 
-    /// The last segment's file.
+    /// Returns the last segment's file.
     pub(crate) fn last(&self) -> Option<&Arc<dyn File>> {
         self.files.back()
     }
 
-    /// Index the next segment would have.
+    /// Returns the index that the next segment would have.
     pub(crate) fn next_index(&self) -> u64 {
         self.first + self.files.len() as u64
     }
 
-    /// Bytes of all segments' files.
+    /// Returns the number of bytes of all segments' files.
     pub(crate) fn bytes(&self) -> u64 {
         let headers = self.files.len() as u64 * SEALED_BYTES as u64;
         self.prepared_end().since(self.geometry.base(self.first)) + headers

@@ -23,12 +23,12 @@ const PREFIX: &str = "log.";
 /// Name of a segment that is being made.
 pub(crate) const UNFINISHED_NAME: &str = "log.prepare";
 
-/// The name of the segment with this index.
+/// Returns the name of the segment with this index.
 pub(crate) fn name(index: u64) -> String {
     format!("{PREFIX}{index:016x}")
 }
 
-/// The index of the segment with this name; `None` if the name is not a segment's.
+/// Returns the index of the segment with this name; `None` if the name is not a segment's.
 pub(crate) fn index_of_name(file: &str) -> Option<u64> {
     let digits = file.strip_prefix(PREFIX)?;
     let canonical =

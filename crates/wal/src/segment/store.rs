@@ -12,9 +12,10 @@
 //! 3. The new start is durable in the control file before any segment below it is touched.
 //! 4. The segment that holds the start always exists.
 //!
-//! A crash leaves at most: an unfinished file, which the next open removes; a trimmed segment under
-//! its old name, perhaps with the header of its next use, which the next open recycles again; a
-//! complete renamed segment, which has its old name again if the crash takes the renaming back.
+//! A crash leaves at most: an unfinished file, which the next opening removes; a trimmed segment
+//! under its old name, perhaps with the header of its next use, which the next opening recycles
+//! again; a complete renamed segment, which has its old name again if the crash takes the renaming
+//! back.
 
 use super::files::{SegmentFiles, Source, read_across};
 use super::header::{SegmentHeader, UNFINISHED_NAME, name};
@@ -92,8 +93,8 @@ impl SegmentStore {
         self.recyclable.store(bytes, Ordering::Relaxed);
     }
 
-    /// Position up to which segments should be prepared: the segment that holds `at`, and
-    /// `segments` more of its size.
+    /// Returns the position up to which segments should be prepared: the segment that holds `at`,
+    /// and `segments` more of its size.
     pub(crate) fn spare_end(&self, at: Lsn, segments: u64) -> u64 {
         let capacity = self.geometry.capacity(self.geometry.index(at));
         at.get() + self.geometry.left(at) + segments * capacity
@@ -104,29 +105,30 @@ impl SegmentStore {
         self.geometry.index(at) == 0
     }
 
-    /// The sizes of the segments.
+    /// Returns the sizes of the segments.
     pub(crate) fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The durable start of the log, up to which it was trimmed.
+    /// Returns the durable start of the log, up to which it was trimmed.
     pub(crate) fn start(&self) -> Lsn {
         Lsn::new(self.start.load(Ordering::Acquire))
     }
 
-    /// First position that has no prepared segment. Grows with [`SegmentStore::prepare_next`].
+    /// Returns the first position that has no prepared segment. Grows with
+    /// [`SegmentStore::prepare_next`].
     pub(crate) fn prepared_end(&self) -> Lsn {
         Lsn::new(self.prepared_end.load(Ordering::Acquire))
     }
 
-    /// Bytes of all files of the log.
+    /// Returns the number of bytes of all files of the log.
     pub(crate) fn bytes_on_disk(&self) -> u64 {
         let live = self.files().bytes();
         live + self.recyclable.load(Ordering::Relaxed) + 2 * SEALED_BYTES as u64
     }
 
-    /// I/O method of the segment that holds `at`, or will hold it. The method may have fallen back
-    /// from the one that the options name.
+    /// Returns the I/O method of the segment that holds `at`, or will hold it. The method may have
+    /// fallen back from the one that the options name.
     pub(crate) fn method(&self, at: Lsn) -> Method {
         let files = self.files();
         files.file(at).or(files.last()).map_or(self.method, |file| file.method())
@@ -337,7 +339,7 @@ impl SegmentStore {
     }
 }
 
-/// The incarnation of the record that starts at `at`, which is below the durable frontier.
+/// Returns the incarnation of the record that starts at `at`, which is below the durable frontier.
 pub(crate) fn incarnation_at(source: &dyn Source, at: Lsn) -> Result<u32> {
     let mut bytes = vec![0; PHYSICAL_BYTES_MAX];
     let got = source.read(at, &mut bytes)?;

@@ -36,7 +36,7 @@ impl Window {
         }
     }
 
-    /// Bytes read from the source so far.
+    /// Returns the number of bytes read from the source so far.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.read_bytes
     }
@@ -57,7 +57,7 @@ impl Window {
         Ok(self.peek(at))
     }
 
-    /// Bytes of the window from `at` on, without reading.
+    /// Returns the bytes of the window from `at` on, without reading.
     #[inline]
     pub(crate) fn peek(&self, at: Lsn) -> &[u8] {
         match at.get().checked_sub(self.base.get()) {

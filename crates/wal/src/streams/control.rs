@@ -42,7 +42,7 @@ pub(crate) struct StreamsState {
 }
 
 impl StreamsState {
-    /// The log id of a stream: all ids differ, so that no stream is taken for another.
+    /// Returns the log id of a stream: all ids differ, so that no stream is taken for another.
     pub(crate) fn stream_id(&self, index: usize) -> Id {
         Id::new(self.id.get().wrapping_add(index as u128))
     }

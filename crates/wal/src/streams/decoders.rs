@@ -38,7 +38,7 @@ pub(crate) fn decode_record(input: &[u8]) {
     }
 }
 
-/// The beginning of a `streams.control`.
+/// Returns the beginning of a `streams.control`.
 pub(crate) fn sample_control() -> Vec<u8> {
     StreamsState { id: Id::new(7), streams: 3, making: CreationState::Done }.encode()[..64].to_vec()
 }

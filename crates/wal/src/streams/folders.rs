@@ -12,7 +12,7 @@ use crate::recover::survey::Survey;
 use katydid_device::{self as device, Directory};
 use std::sync::Arc;
 
-/// Name of the folder of a stream.
+/// Returns the name of the folder of a stream.
 pub(crate) fn stream_name(index: usize) -> String {
     format!("stream-{index:03}")
 }

@@ -205,7 +205,8 @@ pub(crate) fn of_stream(index: usize, error: OpenError) -> OpenError {
     }
 }
 
-/// Number of threads that only apply records; the threads that read records also apply some.
+/// Returns the number of threads that only apply records; the threads that read records also apply
+/// some.
 pub(crate) fn appliers(background: Background) -> usize {
     match background {
         Background::Caller => 0,

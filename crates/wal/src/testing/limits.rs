@@ -79,8 +79,8 @@ fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
     let at = reserve(prepared.padded() as u64);
     let head = prepared.header(at);
     let padding = prepared.padded() - prepared.len();
-    // SAFETY: the ring is this thread's own, nothing reads it, and the record is no larger (the
-    // callers check).
+    // SAFETY: the ring is this thread's own, nothing reads it, and the record is no larger than the
+    // ring (the callers check).
     unsafe {
         ring.fill(at, &[&head], 0);
         ring.fill(at.plus(head.len() as u64), &[payload], padding);
@@ -91,7 +91,7 @@ fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
 mod tests {
     use super::*;
 
-    /// In a release build a larger record was written beyond the end of the ring.
+    /// Without the check a release build writes a larger record beyond the end of the ring.
     #[test]
     fn a_record_larger_than_the_ring_is_refused() {
         let time = Duration::from_millis(1);

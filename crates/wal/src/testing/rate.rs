@@ -37,7 +37,7 @@ pub struct Tally {
     pub seconds: f64,
     /// The fewest and the most records of one thread.
     pub of_one_thread: (u64, u64),
-    /// Bytes that the filled frontier went by crawling, and by hopping, with `Grasshopper`.
+    /// Bytes by which the filled frontier of `Grasshopper` moved by crawling, and by hopping.
     pub travelled: (u64, u64),
 }
 
@@ -47,7 +47,7 @@ fn rig(options: &Options, threads: usize) -> Rig {
 }
 
 impl Tally {
-    /// Records of each second.
+    /// Returns the number of records per second.
     pub fn records_per_second(&self) -> f64 {
         self.records as f64 / self.seconds
     }
@@ -103,15 +103,15 @@ impl Drop for StopTracking<'_> {
     }
 }
 
-/// Records between two looks at the flag that ends the run. Threads read that flag seldom, and no
-/// clock.
+/// Returns the number of records between two looks at the flag that ends the run. Threads look at
+/// the flag seldom, and read no clock.
 pub(super) fn batch(largest: usize) -> u64 {
     (8192 / largest as u64).clamp(1, 64)
 }
 
-/// Calls `begin` with the number of each of `threads` threads, and runs the function that it
-/// returns on that thread, again and again until the time is over. That function returns the number
-/// of its records and their bytes.
+/// Starts `threads` threads. Each thread calls `begin` with its number, and runs the returned
+/// function again and again until the time is over. That function returns the number of its records
+/// and their bytes.
 pub(super) fn on_threads<B>(threads: usize, time: Duration, begin: impl Fn(usize) -> B + Sync) -> Tally
 where
     B: FnMut() -> (u64, u64),
@@ -163,8 +163,8 @@ where
     }
 }
 
-/// Turns of other work that this machine does in a microsecond: the best of several tries, because
-/// the others were disturbed.
+/// Returns the number of turns of other work that this machine does in a microsecond: the best of
+/// several tries, because the slower tries were disturbed.
 pub fn turns_in_a_microsecond() -> f64 {
     const TURNS: u64 = 100_000;
     let one = || {
@@ -175,7 +175,8 @@ pub fn turns_in_a_microsecond() -> f64 {
     (0..20).map(|_| one()).fold(0.0, f64::max)
 }
 
-/// Does arithmetic, each turn on the result of the turn before, without a clock and without memory.
+/// Does arithmetic, each turn on the result of the turn before. Reads no clock and accesses no
+/// memory.
 #[inline(never)]
 fn other_work(turns: u64) {
     let mut number = turns;
@@ -230,7 +231,7 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> So
         for _ in 0..times {
             let head = black_box(&prepared).header(at);
             // SAFETY: the ring is this thread's own, nothing reads it, and the record is no larger
-            // (checked above).
+            // than the ring (checked above).
             unsafe {
                 ring.fill(at, &[&head], 0);
                 ring.fill(at.plus(head.len() as u64), black_box(&[&payload[..]]), 0);

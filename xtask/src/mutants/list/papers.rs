@@ -94,8 +94,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "nv_logging: an append sets its entry before its record is persisted",
         file: "crates/wal/src/nvram/entries.rs",
-        old: "        self.region.persist(self.heap_at(at), bytes);\n        // SAFETY: passed on.\n        let sum",
-        new: "        let _ = bytes;\n        // SAFETY: passed on.\n        let sum",
+        old: "        self.region.persist(self.heap_at(at), bytes);\n        // SAFETY: follows from this function's contract.\n        let sum",
+        new: "        let _ = bytes;\n        // SAFETY: follows from this function's contract.\n        let sum",
         tests: NV_LOGGING,
     },
     Mutant {

@@ -99,7 +99,7 @@ impl SimNvram {
         NvRegion::simulated(self.shared.clone())
     }
 
-    /// Number of steps so far, which is the number of the next step.
+    /// Returns the number of steps so far, which is the number of the next step.
     pub fn steps(&self) -> u64 {
         self.shared.state().steps
     }
@@ -151,7 +151,7 @@ impl SimNvram {
         Self::of(memory_of(&lines.seen()), lines)
     }
 
-    /// The bytes that survive a crash in the worst case.
+    /// Returns the bytes that survive a crash in the worst case.
     pub fn durable_image(&self) -> Vec<u8> {
         let state = self.shared.state();
         bytes_of(&state.lines.survivors(Survival::DropAll, &mut Rng::with_seed(0)))
@@ -302,7 +302,7 @@ impl Shared {
     }
 }
 
-/// The lines that `[at, at + len)` touches.
+/// Returns the lines that `[at, at + len)` touches.
 fn touched(at: u64, len: u64) -> Range<usize> {
     let end = if len == 0 { at / LINE_BYTES } else { (at + len).div_ceil(LINE_BYTES) };
     (at / LINE_BYTES) as usize..end as usize

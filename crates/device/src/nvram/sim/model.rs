@@ -109,7 +109,7 @@ impl Lines {
         (0..self.kept.len()).map(|index| *self.newest(index)).collect()
     }
 
-    /// Number of lines that a crash may leave different from their last seen content.
+    /// Returns the number of lines that a crash may leave different from their last seen content.
     pub(super) fn unkept(&self) -> usize {
         self.recent.len()
     }

@@ -130,7 +130,7 @@ impl Writer {
         self.append_kind(Kind::USER, payload)
     }
 
-    /// Appends records that take exactly `bytes`; returns the number of records.
+    /// Appends records that take exactly `bytes` bytes; returns the number of records.
     pub fn fill(&mut self, bytes: usize) -> usize {
         let mut left = bytes;
         let mut count = 0;

@@ -24,7 +24,7 @@ impl Sizes {
     }
 }
 
-/// Small sizes, so that every limit is met.
+/// Returns small sizes, so that every limit is met.
 pub(super) fn small() -> Sizes {
     let files = FileOptions {
         segment_bytes: 16 << 10,
