@@ -37,7 +37,7 @@ fn next(found: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
 }
 
 fn fails(error: c_int) -> c_int {
-    // SAFETY: the address of the calling thread's `errno`.
+    // SAFETY: `__errno_location` returns the address of the calling thread's `errno`.
     unsafe { *libc::__errno_location() = error };
     -1
 }

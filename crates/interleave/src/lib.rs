@@ -1,5 +1,5 @@
-//! A scheduler for tests: real threads, of which exactly one runs at a time, in an order that a
-//! seed names.
+//! A scheduler for tests. It runs real threads, exactly one at a time, in an order that a seed
+//! determines.
 //!
 //! [`run`] starts one thread for each task. One of these threads has the turn; the other threads
 //! sleep. The turn changes only at these events:
@@ -32,9 +32,9 @@
 //! 3. Threads that tasks start, and threads that existed before. Such threads run in parallel with
 //!    the scheduled threads, and may wake them.
 //! 4. Behaviour that depends on addresses. `parking_lot` chooses its wait queues by address. Now
-//!    and then `parking_lot` hands a latch over to a waiting thread; when it does depends on the
-//!    other waiters in the queue. Code that needs one order in each run tries its latches, and
-//!    yields.
+//!    and then `parking_lot` hands a latch over to a waiting thread; the moment depends on the
+//!    other waiters in the queue. Code that needs the same order in each run takes its latches by
+//!    `try_lock`, and yields after a failure.
 //!
 //! If all threads wait without a limit, and no thread from outside wakes one of them within
 //! [`STUCK`], the process prints the order and aborts.

@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the number of lines of which one is picked.
+    /// Returns the number of lines among which one is picked on average.
     fn lines(self) -> u64 {
         match self {
             Kind::Common => 16,
@@ -37,7 +37,7 @@ impl Kind {
 
 #[derive(Debug)]
 enum Strategy {
-    /// The running thread hands the turn on at one place in `of`.
+    /// At each place the running thread hands the turn on with probability 1/`of`.
     Walk { of: u32 },
     /// The numbers of the events at which the running thread gets the lowest priority.
     Events { falls: Vec<u64> },
@@ -60,8 +60,8 @@ impl Policy {
         let way = match random.u8(..4) {
             0 => Strategy::Walk { of: [2, 4, 12, 40][random.usize(..4)] },
             1 => {
-                // A guess of the run's length in events, because lengths of tests differ by powers
-                // of ten.
+                // The run's length in events is a random guess, because lengths of tests differ by
+                // powers of ten.
                 let length = 50 << random.u32(0..8);
                 Strategy::Events { falls: (0..random.usize(1..5)).map(|_| random.u64(0..length)).collect() }
             }

@@ -29,8 +29,8 @@ const TICK: u64 = 1_000;
 
 /// Number of readings of the clock, since the last call of [`pause`], that take no time. Each
 /// further reading takes [`TICK`], so that a loop that waits for a time ends. Some readings must
-/// take no time, because `parking_lot` reads the clock once more when the process has more threads
-/// than before.
+/// take no time, because their number differs between runs of one seed: `parking_lot` reads the
+/// clock once more when the process has more threads than ever before.
 const READINGS: u64 = 100;
 
 /// Nanoseconds by which the clock advances if a thread yields and no other thread can go on.
@@ -112,7 +112,8 @@ pub(crate) struct Scheduler {
 static SCHEDULERS: Mutex<Vec<Arc<Scheduler>>> = Mutex::new(Vec::new());
 
 /// Number of schedulers. Written under the lock of `SCHEDULERS`. `SeqCst`, because a thread that
-/// reads 0 wakes no scheduled thread.
+/// reads 0 does not search for scheduled threads to wake, so it must not read a 0 that is out of
+/// date.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -407,8 +408,8 @@ impl Thread {
 /// Runs the tasks, each on a thread of its own, in the order that `seed` names. Returns all events,
 /// in order.
 ///
-/// A task may call `run` too; the task's thread waits until the inner run has ended. A test that is
-/// one task as a whole has equal clocks and hash seeds in each run.
+/// A task may call `run` too; the task's thread waits until the inner run has ended. If a test runs
+/// as a whole in one task, its clock readings and hash seeds are equal in each run.
 ///
 /// # Panics
 /// If a task panics: `run` panics with the task's payload, after all other tasks have ended.

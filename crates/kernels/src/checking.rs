@@ -83,8 +83,8 @@ pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> boo
 /// bodies have no such run.
 #[cfg(all(loom, not(katydid_explore)))]
 pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> bool {
-    // On a thread of its own, so that state which a failed model of loom leaves behind ends with
-    // it.
+    // The check has a thread of its own, because a failed model of loom leaves state behind in its
+    // thread.
     std::thread::spawn(move || check(Some(preemptions), body)).join().is_err()
 }
 
@@ -94,7 +94,7 @@ pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> boo
 pub enum Detectors {
     /// Loom and the explorer.
     Both,
-    /// The explorer only: loom 0.7 tries fewer of the values that accesses allow.
+    /// The explorer only: loom 0.7 tries fewer of the values that a load may return.
     Explorer,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Every thread reads the frontiers. Invariants, checked in debug builds after each change:
 //!
-//! 1. durable <= written <= filled <= reserved. A thread reads the smaller frontier first: because
-//!    each only grows, the value that it read first can only be too low.
+//! 1. durable <= written <= filled <= reserved. A thread that reads two frontiers reads the smaller
+//!    one first. Frontiers only grow, so the value that was read first can only be too low.
 //! 2. Each frontier only grows.
 //!
 //! | word | written by | read by | ordering |
@@ -104,15 +104,15 @@ impl Frontiers {
     #[inline]
     pub fn advance_reserved_and_filled(&self, to: u64) {
         self.reserved.store(to, Ordering::SeqCst);
-        // Sequentially consistent, like the reservation of `marks`, so that a request that is left
-        // after this store is served (`sync/waiters.rs`).
+        // Sequentially consistent, like the reservation of `marks`, so that a request that a thread
+        // makes after this store is served (`sync/waiters.rs`).
         self.filled.store(to, Ordering::SeqCst);
         self.validate();
     }
 
     /// Advances the reserved frontier, for inserters that reserve under a latch, one thread at a
-    /// time. The store is sequentially consistent, so that a request that is left after it is
-    /// served (`sync/waiters.rs`).
+    /// time. The store is sequentially consistent, so that a request that a thread makes after the
+    /// store is served (`sync/waiters.rs`).
     #[inline]
     pub fn advance_reserved(&self, to: u64) {
         self.reserved.store(to, Ordering::SeqCst);

@@ -60,8 +60,9 @@ impl PageMeta {
         (lowest != NONE).then(|| Lsn::new(lowest))
     }
 
-    /// Called by the holder of the exclusive latch before it appends a record that changes the
-    /// page. The record will lie above `floor`. Returns whether the page was clean.
+    /// Marks a clean page as dirty, with the result of `floor` as its recovery LSN. Called by the
+    /// holder of the exclusive latch before it appends a record that changes the page; the record
+    /// will lie above that LSN. Returns whether the page was clean.
     #[inline]
     pub fn begin_change(&self, floor: impl FnOnce() -> Lsn) -> bool {
         let was_clean = self.rec_lsn.load(Ordering::Relaxed) == NONE;
@@ -71,8 +72,8 @@ impl PageMeta {
         was_clean
     }
 
-    /// Called by the holder of the exclusive latch after `begin_change`, when it knows the start of
-    /// the record.
+    /// Lowers the recovery LSN to `lsn` if it is higher. Called by the holder of the exclusive
+    /// latch after `begin_change`, when it knows the start of the record.
     #[inline]
     pub fn lower_recovery_lsn(&self, lsn: Lsn) {
         debug_assert_ne!(self.rec_lsn.load(Ordering::Relaxed), NONE, "a change that was not begun");
@@ -81,15 +82,16 @@ impl PageMeta {
         }
     }
 
-    /// Called by the holder of the exclusive latch to take back a change that it has begun and not
-    /// made. Returns whether the page was clean before.
+    /// Marks the page as clean. Called by the holder of the exclusive latch to take back a change
+    /// that it has begun and not made, if the page was clean before. Returns whether the page was
+    /// dirty.
     pub fn forget_change(&self) -> bool {
         self.rec_lsn.swap(NONE, Ordering::AcqRel) != NONE
     }
 
-    /// Called by the flusher, which has copied the page and holds its latch. Returns whether the
-    /// page was dirty. `begun` is called after the page is marked as being written back, and before
-    /// it is marked as clean.
+    /// Marks the page as being written back, calls `begun`, and marks the page as clean. Called by
+    /// the flusher, which has copied the page and holds its latch. Returns whether the page was
+    /// dirty.
     pub fn begin_flush(&self, begun: impl FnOnce()) -> bool {
         let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
         self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);
@@ -101,7 +103,7 @@ impl PageMeta {
         rec_lsn != NONE
     }
 
-    /// Called by the flusher when the copy is durable in its place.
+    /// Ends a write-back. Called by the flusher when the copy is durable in its place.
     pub fn finish_flush(&self) {
         self.flushing.store(NONE, Ordering::Release);
     }

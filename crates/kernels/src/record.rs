@@ -49,7 +49,7 @@ pub const PHYSICAL_BYTES_MAX: usize = 64 << 10;
 /// Bytes of each dependency between a stamped record's header and its payload. A log of several
 /// streams defines their content.
 pub const DEPENDENCY_BYTES: usize = 16;
-/// Offset at which the sum of a header's tail begins.
+/// Offset of `incarnation`, from which on the sum covers the header.
 const SUMMED_FROM: usize = 16;
 
 /// Kind of a record. Kinds below [`Kind::USER`] belong to the log itself.
@@ -59,7 +59,8 @@ pub struct Kind(u8);
 impl Kind {
     /// The first kind for users: users define the meaning of this kind and of all higher ones.
     pub const USER: Kind = Kind(16);
-    /// First record after every recovery. Records from this position on have a larger incarnation.
+    /// First record after every recovery. This record and all later ones have a larger incarnation
+    /// than the records before.
     pub const RESTART: Kind = Kind(1);
     /// Last record of a closed log. The record contains the log's durable frontier.
     pub const MARK: Kind = Kind(2);

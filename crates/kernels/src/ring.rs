@@ -7,8 +7,8 @@
 //! 1. Only the thread that reserved the bytes `[start, end)` writes them. This thread writes them
 //!    after its reservation and before it announces that they are filled (a clean mark, or the
 //!    inserter's unlock, both Release).
-//! 2. Bytes are read only below the filled frontier, which is computed from these announcements
-//!    (Acquire).
+//! 2. Bytes are read only below the filled frontier. The thread that computes this frontier loads
+//!    the announcements with Acquire.
 //! 3. Position `p + size` is reserved only once the written frontier has passed the 4 KiB block of
 //!    `p`. Admission checks this before the reservation (Acquire on `written`). So a byte is never
 //!    overwritten while it is being read, or before it has been read.

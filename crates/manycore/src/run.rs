@@ -1,4 +1,4 @@
-//! Runs of inserters: virtual threads only insert records, for a given simulated time.
+//! Runs of inserters: virtual threads insert records for a given simulated time.
 
 use katydid_kernels_simulated::insert::{
     BufferSizes, InserterDesign, InserterKind, InserterSettings, OutOfRange,
@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 /// Maximum number of threads of a run.
 const THREADS_MAX: usize = 1024;
-/// Bytes that only critical records may use, as in a log with default options. The simulated device
-/// never runs out of them.
+/// Bytes that only critical records may use, as in a log with default options. The value has no
+/// effect, because the simulated device always has space.
 const RESERVE_BYTES: u64 = 16 << 20;
 /// Maximum bytes of a record.
 const RECORD_MAX: usize = 16 << 20;
@@ -38,12 +38,12 @@ pub struct Plan {
     /// Bytes of the ring; see [`ring_bytes`]. The run-ahead limit is a quarter of the ring, as in
     /// the log's defaults.
     pub ring_bytes: usize,
-    /// Simulated time, in milliseconds.
+    /// Duration of the run in simulated milliseconds.
     pub millis: f64,
     /// Duration of a thread's other work between two inserts, in nanoseconds.
     pub work_ns: f64,
-    /// Seed of the times at which threads start, and of the moment in a pause at which a waiting
-    /// thread sees a change.
+    /// Seed of two kinds of random times: the start of each thread, and the moment within a pause
+    /// at which a waiting thread sees a change.
     pub seed: u64,
 }
 

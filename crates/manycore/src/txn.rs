@@ -92,10 +92,10 @@ pub struct TxnPlan {
     pub record: usize,
     /// Duration of all other work of a transaction, in nanoseconds.
     pub work_ns: f64,
-    /// Simulated time, in milliseconds.
+    /// Duration of the run in simulated milliseconds.
     pub millis: f64,
-    /// Seed of the times at which threads start, and of the moment in a pause at which a waiting
-    /// thread sees a change.
+    /// Seed of two kinds of random times: the start of each thread, and the moment within a pause
+    /// at which a waiting thread sees a change.
     pub seed: u64,
 }
 

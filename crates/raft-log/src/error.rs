@@ -30,8 +30,8 @@ pub enum Error {
         /// Cause of the failure.
         source: Arc<rmp_serde::encode::Error>,
     },
-    /// A record is undamaged, but cannot be decoded as one of these types. The log belongs to
-    /// another program, or the types have changed.
+    /// A record is undamaged, but cannot be decoded with the types of this `RaftLog`. The log
+    /// belongs to another program, or the types have changed.
     #[error("the {what} at {at} cannot be decoded: {source}")]
     Decode {
         /// Kind of the value.

@@ -139,8 +139,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         self.shared.log.first()
     }
 
-    // Only an encoder can panic while one of these latches is held, which happens before any
-    // change.
+    // While one of these latches is held, only an encoder can panic, and it runs before any change.
     fn inside(&self) -> MutexGuard<'_, Inside<C>> {
         self.shared.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }

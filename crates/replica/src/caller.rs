@@ -1,7 +1,8 @@
 //! Calls of a client: finding the leader, sending the call, and sending it again after a failure.
 //!
-//! Runs in tasks of a runtime that the client or a simulation owns. A call has a connection to
-//! itself until its reply comes; the connection is then kept for later calls. Invariants:
+//! This code runs in tasks of a runtime that the client or a simulation owns. Each call has a
+//! connection of its own until its reply comes; the connection is then kept for later calls.
+//! Invariants:
 //!
 //! 1. A write is sent again only under its id, so it is applied at most once, however often it is
 //!    sent.

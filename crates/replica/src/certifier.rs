@@ -25,8 +25,8 @@ use std::ops::Bound;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Most proposals that are remembered for views in use. A transaction whose view needs more is
-/// refused with [`Refusal::TooOld`].
+/// Maximum number of proposals that are remembered for views in use. A transaction whose view needs
+/// more is refused with [`Refusal::TooOld`].
 const PROPOSALS_MAX: usize = 100_000;
 
 /// A table, and the bounds of the keys that a transaction has scanned.

@@ -39,7 +39,7 @@ pub enum Error {
     /// committed. Run it again later.
     #[error("other transactions changed what the transaction had read, {tries} times in a row")]
     Conflict {
-        /// Number of its runs.
+        /// Number of runs of the transaction.
         tries: u32,
     },
     /// `insert` found the key present. The transaction may go on.
@@ -65,16 +65,16 @@ pub enum Error {
         id: RequestId,
     },
     /// The replicas do not know the client: it never opened a session, or newer sessions have
-    /// replaced its session. This call has not committed the request; an earlier call may have,
-    /// which cannot be found out any more.
+    /// replaced its session. This call has not committed the request. Whether an earlier call has
+    /// committed it cannot be found out any more.
     #[error("the client of request {id} has no session")]
     UnknownClient {
         /// The request.
         id: RequestId,
     },
     /// The client has since used a sequence number that is larger by 4,096 or more, so the replicas
-    /// have forgotten the outcome of this one. This call has not committed the request; an earlier
-    /// call may have, which cannot be found out any more.
+    /// have forgotten the outcome of this one. This call has not committed the request. Whether an
+    /// earlier call has committed it cannot be found out any more.
     #[error("the sequence number of request {id} is too far behind the client's latest")]
     TooOld {
         /// The request.

@@ -11,9 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Least time between two reports that are remembered.
+/// Minimum time between two reports that are remembered.
 const APART: Duration = Duration::from_millis(10);
-/// Most reports that are remembered: those of about ten seconds.
+/// Maximum number of reports that are remembered: those of about ten seconds.
 const WORDS_MAX: usize = 1024;
 
 /// See the head of this file.

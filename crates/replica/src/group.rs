@@ -189,8 +189,7 @@ impl Group {
         let written = self.propose(&certifier, request, &WriteSet::default());
         let (told, answer) = oneshot::channel();
         let tell = move |outcome| drop(told.send(outcome));
-        // A separate task follows the write, because that must go on even if the caller stops
-        // waiting.
+        // A separate task follows the write to its end, even if the caller stops waiting.
         tokio::spawn(self.waiting.clone().follow(written, id, options, None, tell));
         Ok(answer.await.map_err(|_| Error::Closed)??.0)
     }
@@ -319,7 +318,7 @@ impl Group {
         }
     }
 
-    /// Leaves the group, and closes log and engine.
+    /// Stops Raft, and closes log and engine. The replica stays a member of its group.
     pub(crate) async fn close(&self) -> Result<()> {
         self.server.abort();
         // The only error is a panic of Raft's task, which has then stopped, too.

@@ -19,7 +19,7 @@ use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use std::io;
 use std::sync::Arc;
 
-/// Most entries that one transaction of the engine applies.
+/// Maximum number of entries that one transaction of the engine applies.
 const ENTRIES_MAX: usize = 512;
 /// Bytes of writes after which a transaction of the engine takes no further entry.
 const BYTES_MAX: usize = 1 << 20;

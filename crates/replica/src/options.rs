@@ -104,10 +104,10 @@ impl ReplicaOptions {
         let config = openraft::Config {
             cluster_name: format!("{:032x}", u128::from_be_bytes(self.cluster)),
             heartbeat_interval: ms(self.heartbeat),
-            // A follower stands for election after the leader's lease, which is as long as the
-            // longest time-out, and a random time-out. Their sum is 1.4 to 2 times `election`.
-            // openraft waits for an answer to a vote for the shortest time-out, which must exceed a
-            // heartbeat.
+            // A follower waits for two times before it stands for election: the leader's lease,
+            // which is as long as the longest time-out, and a random time-out. Their sum is 1.4 to
+            // 2 times `election`. openraft waits for an answer to a vote for the shortest time-out,
+            // which must exceed a heartbeat.
             election_timeout_min: ms(self.election) * 2 / 5,
             election_timeout_max: ms(self.election),
             install_snapshot_timeout: ms(self.install_wait),

@@ -1,4 +1,4 @@
-//! The side of a connection that asks: openraft's network over the transport.
+//! The calling side of the connections between replicas: openraft's network, over the transport.
 //!
 //! Runs in tasks of the group. A replica has separate connections to each other replica for
 //! replication, heartbeats and snapshots, so that no message waits behind another kind. Appends are

@@ -1,8 +1,8 @@
 //! The handle of a replica.
 //!
 //! Any thread may use the handle. Group, transport and engine run on a runtime that the replica
-//! owns, so programs with and without a runtime use the handle in one way. Closing ends the group
-//! first, then the log and the engine.
+//! owns, so programs with and without a runtime use the handle in the same way. Closing ends the
+//! group first, then the log and the engine.
 
 use crate::certifier::Refusal;
 use crate::error::{Error, Result};
@@ -33,8 +33,8 @@ const TRIES: u32 = 100;
 #[derive(Clone)]
 pub struct Replica {
     shared: Arc<Shared>,
-    /// Closes the replica with the last handle. Tasks hold only the group, so no task ever closes
-    /// the replica.
+    /// Closes the replica when the last handle is dropped. Tasks hold only the group, so no task
+    /// ever closes the replica.
     _closer: Arc<Closer>,
 }
 

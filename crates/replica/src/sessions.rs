@@ -133,8 +133,8 @@ impl Sessions {
         Applied::Client(index)
     }
 
-    /// Decides the entry of a request at `index`. `Ok` if the request is new: `answer` is stored
-    /// for its retries. `Err` with the stored answer if it is a retry.
+    /// Decides the entry of a request at `index`. Returns `Ok` if the request is new, and stores
+    /// `answer` for its retries. Returns `Err` with the stored answer if the request is a retry.
     pub(crate) fn decide(&mut self, index: u64, id: RequestId, answer: Applied) -> Result<(), Applied> {
         let Some(session) = self.clients.get_mut(&id.client) else { return Err(Applied::UnknownClient) };
         self.by_use.remove(&(session.used, id.client));

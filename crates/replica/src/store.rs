@@ -360,7 +360,7 @@ impl Store {
 }
 
 impl Opened {
-    /// Makes all rows durable, and then the folder count (invariant 3).
+    /// Makes all rows durable, and then writes the row with which the folder counts (invariant 3).
     fn complete(&self, identity: Identity, applied: &AppliedState) -> Result<()> {
         self.database.sync()?;
         let options = TransactionOptions { durability: Durability::Durable, ..TransactionOptions::default() };
@@ -493,8 +493,8 @@ mod tests {
         drop(target);
         let interrupted = to.path().join("state/store-2");
         assert!(interrupted.exists());
-        // The forgotten snapshot still locks its folder, unlike that of a crashed process, so move
-        // it away.
+        // The forgotten snapshot still locks its folder, which a crashed process would not. So the
+        // test moves the folder away.
         std::fs::rename(&interrupted, from.path().join("elsewhere")).expect("rename");
         let target = open(to.path());
         assert!(value(&target, "old").is_some());

@@ -53,9 +53,9 @@ impl Fibers {
 /// Switches to the explorer. Returns when the explorer resumes the calling thread.
 pub(super) fn suspend() {
     let yielder = YIELDER.get();
-    // SAFETY: only threads of an execution call this function. `YIELDER` is that of the running
-    // thread: it is set when a thread begins and, below, when a thread is resumed. The pointer
-    // leads into that thread's stack, which lives until the thread's body has ended.
+    // SAFETY: only threads of an execution call this function. `YIELDER` points to the yielder of
+    // the running thread: it is set when a thread begins and, below, when a thread is resumed. The
+    // pointer leads into that thread's stack, which lives until the thread's body has ended.
     unsafe { (*yielder).suspend(()) }
     YIELDER.set(yielder);
 }

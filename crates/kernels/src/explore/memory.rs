@@ -16,7 +16,7 @@
 //! and operations in S.
 //!
 //! Not modelled: stores to one location that take effect in another order than they ran, orders S
-//! other than that of the run, reads of values that are stored later (load buffering),
+//! that differ from the order of the run, reads of values that are stored later (load buffering),
 //! read-modify-writes that fail on an older value or spuriously, and returns from `park` without a
 //! token. Miri and loom run the same bodies and cover other cases.
 
@@ -82,7 +82,7 @@ pub(super) struct ThreadViews {
 }
 
 impl ThreadViews {
-    /// The views of a new thread, or of a lock, that begins with the present view of `other`.
+    /// Returns the views of a new thread or lock, which begin with the present view of `other`.
     pub(super) fn starting_from(other: &ThreadViews) -> Self {
         ThreadViews { now: other.now.clone(), ..ThreadViews::default() }
     }

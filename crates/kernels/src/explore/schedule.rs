@@ -298,7 +298,7 @@ impl Execution {
     }
 
     /// Returns the thread to resume, or `None` if all have ended. After a failure it returns each
-    /// thread that has not ended, so that it unwinds.
+    /// thread that has not ended, so that the thread unwinds.
     fn next(&self) -> Option<usize> {
         let world = self.lock();
         let unfinished = world.threads.iter().position(|t| t.status != Status::Finished)?;
@@ -352,7 +352,7 @@ impl Explorer {
     /// Runs `body` once along a recorded path.
     ///
     /// # Errors
-    /// The same [`Failure`], if it still happens.
+    /// The [`Failure`] of the recorded path, if it still happens.
     pub fn replay(&self, path: &[u32], body: impl Fn() + Send + Sync + 'static) -> Result<(), Failure> {
         // The path does not hold the numbers of alternatives. Each run along the known picks finds
         // the number for the next one.

@@ -9,10 +9,10 @@
 //! 1. A reservation ends at or below `floor4k(written) + ring size`, and at or below the prepared
 //!    end.
 //! 2. The limits that appenders see are `slack` below these bounds, because reservations that were
-//!    checked against an older `reserved` may add up to `slack` bytes. Only slots below `adders`
-//!    may reserve by addition, each at most `add_bytes` and one record at a time. Hence `slack =
-//!    adders * add_bytes`, about a quarter of the ring. All other slots reserve by compare-and-swap
-//!    from the value that they checked.
+//!    checked against an older `reserved` may together exceed the limits by `slack` bytes. Only
+//!    slots below `adders` may reserve by addition, each at most `add_bytes` and one record at a
+//!    time. Hence `slack = adders * add_bytes`, about a quarter of the ring. All other slots
+//!    reserve by compare-and-swap from the value that they checked.
 //! 3. Limits are computed under the lock of `reserve`, from frontiers that are read under that
 //!    lock, so the limits stored last are from the newest frontiers. The caller reads the prepared
 //!    end before it takes the lock, so a limit from an older prepared end may be stored last. A
@@ -20,13 +20,13 @@
 //! 4. The run-ahead limit is a bound of the start of a reservation, measured from `filled`.
 //!    Reservations by addition may exceed it by `slack`.
 //! 5. If records lie apart, positions are those of entries, with 8 positions for each record. Only
-//!    the prepared end limits a reservation. Each adder adds one entry at a time. The reserve is
-//!    entries for the maximum number of records that its bytes can hold; the heap keeps the bytes
-//!    themselves.
+//!    the prepared end limits a reservation. Each adder adds one entry at a time. The reserve is a
+//!    number of entries: the maximum number of records that fit into the reserve's bytes. The heap
+//!    keeps the bytes themselves.
 //! 6. The reserve is a standing part and a raised part. In files the standing part is smaller while
 //!    the log is young ([`young_bytes`]): critical records undo or finish what is in the log, so
 //!    they never need more than a few times the bytes that were ever appended. A normal reservation
-//!    leaves the reserve for the position at which it ends, so the reserve grows with the log.
+//!    leaves free the reserve that belongs to its end position, so the reserve grows with the log.
 
 use super::{BufferSizes, Stalled};
 use crate::frontier::Frontiers;
@@ -38,7 +38,7 @@ use crate::sync_shim::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
 use std::sync::PoisonError;
 
-/// Bytes that a reservation by `fetch_add` may have in every log.
+/// Maximum bytes of a reservation by `fetch_add` that every log admits.
 pub const ADD_BYTES: u64 = 1024;
 /// Maximum bytes of a reservation by `fetch_add`, if a quarter of the ring has room for [`ADDERS`]
 /// of them.
@@ -251,7 +251,8 @@ impl Admission {
         self.kept(self.reserve())
     }
 
-    /// Changes the raised part of the reserve to `change` of its present value.
+    /// Changes the raised part of the reserve to the result of `change`, which gets the present
+    /// value.
     pub fn change_reserve(&self, frontiers: &Frontiers, prepared_end: Lsn, change: impl FnOnce(u64) -> u64) {
         let mut reserve = self.lock();
         reserve.raised = change(reserve.raised);
@@ -289,7 +290,8 @@ impl Admission {
 mod tests {
     use super::*;
 
-    /// Normal appends leave exactly the reserve for the position at which they stop.
+    /// Normal appends leave free exactly the reserve that belongs to the position at which they
+    /// stop.
     #[test]
     fn a_young_log_keeps_the_reserve_of_the_place_where_it_ends() {
         const RESERVE: u64 = 4 << 20;

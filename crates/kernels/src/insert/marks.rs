@@ -37,8 +37,8 @@ impl Inserter for MarksInserter {
         let bytes = record.bytes();
         let start = self.marks.reserve(&OnBuffer { buffer, slot, class }, slot, bytes)?;
         // SAFETY: this thread alone has reserved `[start, start + bytes)` (rule 1 of the ring).
-        // Admission let it in; its slack covers the bytes that other threads added meanwhile (rule
-        // 3 of the ring).
+        // Admission let these bytes in; the slack covers the bytes that other threads added
+        // meanwhile (rule 3 of the ring).
         unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.marks.finish(slot, start + bytes);
         Ok(Lsn::new(start))

@@ -14,8 +14,8 @@
 //!    position and no reader can meet its records any more (`released`).
 //! 3. An appender sets `until` while it holds the arena, and before the record counts as filled. So
 //!    the start of the log cannot pass the record earlier.
-//! 4. Appenders leave the number of free chunks that their caller names. Any appender may use the
-//!    rest of an arena's chunk.
+//! 4. Appenders leave as many chunks free as their caller names. Any appender may use the rest of
+//!    an arena's chunk.
 //! 5. One chunk is reserved for the Restart records of openings: a free chunk, or, if there is
 //!    none, the chunk with most room, which then is that of the previous opening. No appender uses
 //!    this chunk, so a full log can be opened and then trimmed.

@@ -8,12 +8,12 @@
 //! 1. Only the thread that has the turn persists, and advances `written` and `durable`. A thread
 //!    that finds the turn taken goes on waiting for the frontier, and tries again. So no thread
 //!    depends on one particular other thread, and the next pass covers what a pass did not.
-//! 2. With the turn a thread reads the durable frontier, and then the filled frontier (Acquire).
-//!    The Release of the filled frontier came after the copies of all appenders below it. So all
-//!    stores below it happened before the thread writes their lines back, because a write-back of a
-//!    region follows the thread's earlier loads on every processor (`device/nvram/cache.rs`). A
-//!    fence waits only for write-backs of its own thread, so the thread itself writes back what
-//!    other threads have stored.
+//! 2. With the turn a thread reads the durable frontier, and then loads the filled frontier with
+//!    Acquire. The thread that stored this value with Release did so after all records below it
+//!    were copied. So all stores below the filled frontier happened before the thread writes their
+//!    lines back, because a write-back of a region follows the thread's earlier loads on every
+//!    processor (`device/nvram/cache.rs`). A fence waits only for write-backs of its own thread, so
+//!    the thread itself writes back what other threads have stored.
 //! 3. The frontiers advance after the fence, and only if the memory has not crashed. So everything
 //!    below the durable frontier is persisted, whichever thread reads it.
 //! 4. Records above the durable frontier are not trimmed. So no other thread owns the memory that a
@@ -27,8 +27,8 @@
 //! |---|---|---|---|
 //! | `taken` | the thread that has the turn | threads that want the turn | Acquire; Release |
 //!
-//! The turn passes from a Release to an Acquire, so a thread sees the frontiers as the previous
-//! holder of the turn left them.
+//! A thread takes the turn with Acquire, and reads the store with Release by which the previous
+//! holder gave the turn back. So the thread sees the frontiers as the previous holder left them.
 
 use crate::frontier::Frontiers;
 use crate::lsn::Lsn;

@@ -19,7 +19,7 @@ use super::{HEADER_BYTES, HeaderFields, Part, PreparedRecord, RECORD_BYTES_MAX, 
 use crate::checksum::{read_u32, read_u64};
 use crate::lsn::Lsn;
 
-/// First bytes of a fragment's body.
+/// The link of a fragment: the first bytes of its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// LSN of the previous fragment; zero in the first.

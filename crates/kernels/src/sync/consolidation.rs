@@ -57,7 +57,8 @@ pub(super) struct FlushSlots {
     /// The latch for writing. No other latch of this file is taken while it is held.
     latch: Latch,
     slots: Slots,
-    // The largest end of a slot's members (invariant 1); AcqRel when raised.
+    // For each slot, the largest end of its members (invariant 1). Members raise it, and the last
+    // member resets it, by AcqRel read-modify-writes.
     ends: Box<[CachePadded<AtomicU64>]>,
     /// A leaf latch.
     synced: Mutex<Synced>,

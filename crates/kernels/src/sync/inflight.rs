@@ -10,9 +10,9 @@
 //!    the baton enters a group before the write is performed, so no frontier passes the end of the
 //!    write earlier.
 //! 2. A thread that has performed a write calls [`InFlight::ended`] once the frontiers have
-//!    advanced. So the thread whose write ended last also releases the waiters of later writes that
-//!    ended earlier. A waiter joins a group only under the lock, under which it has found that it
-//!    is not settled.
+//!    advanced. So the thread whose write ended last also releases the waiters of writes at higher
+//!    positions that ended earlier. A waiter joins a group under the lock, after it has found under
+//!    the same lock that it is not settled.
 //! 3. Besides the waiters of groups at most one thread waits for a write to end: the holder of the
 //!    baton. The holder reads the field `ended` before it plans, so it does not miss an end in
 //!    between.

@@ -155,7 +155,8 @@ impl Pace {
 
     // ---- events
 
-    /// Reports the end of a round that `released` committers and `left` others waiting.
+    /// Reports the end of a round. The round released `released` committers; `left` others still
+    /// wait.
     pub(super) fn end(&self, round: Round, released: u64, left: u64) {
         if self.observes {
             let took_ns = round.start.map_or(0, |start| nanoseconds(start.elapsed()));

@@ -79,7 +79,7 @@ impl Requests {
         Requests { requested: AtomicU32::new(0), thread: Syncers::new(1) }
     }
 
-    /// Leaves a request. If no thread can serve it, the caller serves it with `wait`.
+    /// Makes a request. If no thread can serve it, the caller serves it with `wait`.
     fn make(&self, rounds: &dyn Rounds, level: Durability, wait: impl Fn(Lsn, Durability)) {
         let request = match level {
             Durability::Buffered => return,

@@ -4,9 +4,9 @@
 //! Committers form slots ([`consolidation`](super::consolidation)). Each slot's last thread takes
 //! the sync lock and compares the slot's end with the sync LSN. If the sync LSN is smaller, the
 //! thread syncs and raises the sync LSN to the slot's own end, although the sync has covered
-//! everything written. So a thread whose record another thread's sync has covered syncs again,
-//! unless its end is smaller than that thread's end. `aggregated` saves this second sync. `grouped`
-//! does not have it, because it looks at the durable frontier.
+//! everything written. So if the sync of another thread has covered a thread's record, the thread
+//! still syncs again, unless its end is smaller than the other thread's end. `aggregated` saves
+//! this second sync. `grouped` does not have it, because it looks at the durable frontier.
 //!
 //! Invariants:
 //!

@@ -342,7 +342,7 @@ impl Baton {
         }
     }
 
-    /// Leaves a request. Returns true if the baton was free; the caller then holds it and must give
+    /// Makes a request. Returns true if the baton was free; the caller then holds it and must give
     /// it to a thread that serves the request.
     ///
     /// A request that is already there is not made again. This rule is sound because four accesses
@@ -357,7 +357,7 @@ impl Baton {
         self.state.fetch_or(request.0 | LED, Ordering::SeqCst) == 0
     }
 
-    /// Holder only: leaves requests that this thread has taken to the next holder.
+    /// Holder only: passes requests that this thread has taken on to the next holder.
     pub(crate) fn keep(&self, requests: SyncRequests) {
         self.plain.write();
         self.kept.set(requests);
@@ -377,7 +377,8 @@ impl Baton {
             let mut count = self.count.get();
             let first_in = loop {
                 count += 1;
-                // SAFETY: invariant 2: reachable from `state` until the swap, and not signalled.
+                // SAFETY: invariant 2: the waiter was reachable from `state` until the swap, and is
+                // not signalled.
                 let waiter = unsafe { &*at };
                 waiter.plain.read();
                 let next = waiter.next.get();
@@ -388,7 +389,7 @@ impl Baton {
             };
             self.count.set(count);
             // SAFETY: invariant 2: `first_in`, the oldest arrival, is on this list and not yet
-            // signalled, so alive. The holder alone touches `pending` (invariant 3).
+            // signalled, so it is alive. The holder alone touches `pending` (invariant 3).
             unsafe {
                 (*first_in).plain.write();
                 (*first_in).next.set(*self.pending.get());

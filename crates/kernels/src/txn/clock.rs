@@ -3,9 +3,10 @@
 //!
 //! Any thread. Threads share only the time. Invariants:
 //!
-//! 1. The tick of a timestamp is the time at which it was read, so no timestamp is ahead of the
-//!    clock. A thread that reads the clock after the tick of another timestamp has passed gets a
-//!    greater timestamp, in any slot. So the order of timestamps agrees with real time.
+//! 1. The tick of a timestamp is the time at which its owner read the clock, so no timestamp is
+//!    ahead of the clock. A thread that reads the clock after the tick of another timestamp has
+//!    passed gets a greater timestamp, in any slot. So the order of timestamps agrees with real
+//!    time.
 //! 2. Timestamps are unique, because the ticks of one slot grow and the slots differ in the low
 //!    bits.
 //! 3. `base` is greater than the tick of every timestamp known from earlier incarnations.

@@ -18,7 +18,7 @@ pub enum Placement {
     Spread,
 }
 
-/// Times, in nanoseconds.
+/// Costs of operations in time. All values are in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nanos {
@@ -32,9 +32,10 @@ pub struct Nanos {
     pub share: f64,
     /// Fetching a line from another socket, to read it.
     pub share_far: f64,
-    /// Fetching a line to write it, if all copies, which are dropped, are in the same socket.
+    /// Fetching a line to write it, if all its copies are in the same socket. The copies are
+    /// dropped.
     pub own: f64,
-    /// Fetching a line to write it, if another socket has a copy.
+    /// Fetching a line to write it, if another socket has a copy. All copies are dropped.
     pub own_far: f64,
     /// Time for which a line is busy when a core fetches it to read it.
     pub serve: f64,

@@ -1,5 +1,5 @@
-//! Crashes at every call of the device. After a crash all acknowledged entries are there, no
-//! truncated entry is, and the vote is not older than the last saved one.
+//! Crashes at every call of the device. After a crash the log has all acknowledged entries and no
+//! truncated entry, and its vote is not older than the last saved vote.
 
 use crate::Types;
 use fastrand::Rng;
@@ -48,7 +48,7 @@ struct Model {
     entries: Vec<(u64, u64)>,
     /// Entries below this number were acknowledged.
     acknowledged: u64,
-    /// First number that a truncation drops, while it has not returned.
+    /// First number that a truncation drops; set until the truncation has returned.
     truncating: Option<u64>,
     /// Entries below `purged` are purged; those below `purging` may be.
     purged: u64,
@@ -157,8 +157,8 @@ async fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut
     katydid_raft_log::wal::testing::crash(log.log());
 }
 
-/// Runs four lives of a log, each ended by a crash. Returns the number of device calls of the
-/// first.
+/// Runs four lives of a log, each ended by a crash. Returns the number of device calls in the first
+/// life.
 async fn lives(seed: u64, crash_at: u64) -> u64 {
     let mut random = Rng::with_seed(seed);
     let mut device = SimDevice::new(seed);

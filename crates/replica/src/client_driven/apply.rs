@@ -13,7 +13,7 @@ use std::collections::HashMap;
 pub(super) struct KnownTables(HashMap<String, Table>);
 
 impl KnownTables {
-    /// Returns the table with a name, which is created if it is missing.
+    /// Returns the table of this name. The table is created if it is missing.
     pub fn get(&mut self, database: &Database, name: &str) -> Result<Table, Error> {
         if let Some(table) = self.0.get(name) {
             return Ok(table.clone());

@@ -93,7 +93,8 @@ fn first_difference(session: &mut Session, table: &str) -> Result<Option<Differe
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Different(Vec<u8>, Vec<Option<Vec<u8>>>),
-    /// The pages are equal up to the end of the shortest page, whose last key this is.
+    /// The pages are equal up to the end of the shortest page. The value is the last key of that
+    /// page.
     EqualUpTo(Vec<u8>),
     /// All pages are empty.
     End,
@@ -103,7 +104,7 @@ enum Found {
 /// its table has ended.
 fn first_in(pages: &[Vec<Row>]) -> Found {
     let shortest = pages.iter().map(Vec::len).min().unwrap_or_default();
-    // If a table has ended, each further row of another table is a difference.
+    // If the table has ended at one replica, each further row at another replica is a difference.
     let compared =
         if shortest == 0 { pages.iter().map(Vec::len).max().unwrap_or_default() } else { shortest };
     for at in 0..compared {

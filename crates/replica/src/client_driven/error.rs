@@ -22,7 +22,7 @@ pub enum Error {
     /// [`Session::resolve`](super::Session::resolve) sends the transaction again.
     #[error("the outcome of transaction {id} is unknown: {answers:?}")]
     Unknown {
-        /// Identity of the transaction, which every retry has.
+        /// Identity of the transaction, the same in every retry.
         id: TransactionId,
         /// Answer of each replica, in the order of the cluster's addresses.
         answers: Vec<ReplicaAnswer>,

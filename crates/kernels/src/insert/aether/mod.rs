@@ -27,8 +27,8 @@
 //!   gets `Stalled` if it is refused too. Records that may use the reserve form no groups.
 //! - The paper's threads choose a slot at random. Here a thread begins with the slot of its
 //!   session's number, and tries the slots after it in turn.
-//! - The paper's groups have no maximum size. Here a group has at most an eighth of the ring, which
-//!   any record fits, because a larger group would often be refused.
+//! - The paper's groups have no maximum size. Here a group has at most an eighth of the ring,
+//!   because a larger group would often be refused. Any record fits into an eighth of the ring.
 
 mod latch;
 mod order;

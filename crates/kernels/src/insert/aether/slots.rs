@@ -186,8 +186,8 @@ impl Slots {
         }
     }
 
-    /// Notifies the group, of `total` bytes, of its range, or of its refusal (`None`). Called by
-    /// the leader.
+    /// Notifies the members of a group of `total` bytes: they learn the group's range, or its
+    /// refusal (`None`). Called by the leader.
     pub(super) fn notify(&self, leader: Member, total: u64, range: Option<Range>) {
         let slot = &self.pool[leader.slot];
         let Range { start, end, ticket } = range.unwrap_or(Range { start: REFUSED, end: 0, ticket: 0 });
@@ -197,8 +197,8 @@ impl Slots {
         slot.word.store(COPYING | total, self.built.order(Mutant::RelaxedNotify, Ordering::Release));
     }
 
-    /// Notifies the `total` members of a group that reserves nothing that the group is closed.
-    /// Called by the leader.
+    /// Notifies the `total` members of a group that the group is closed. The group reserves
+    /// nothing. Called by the leader.
     #[cfg(not(katydid_simulated))]
     pub(crate) fn notify_members(&self, leader: Member, total: u64) {
         self.notify(leader, total, Some(Range::default()));
@@ -221,8 +221,9 @@ impl Slots {
         })
     }
 
-    /// Takes a member that has copied its `bytes` out of the group. Returns true if it was the last
-    /// member, which must free the slot. Only the last member touches the slot afterwards.
+    /// Takes a member out of the group, after the member has copied its `bytes`. Returns true if it
+    /// was the last member, which must free the slot. Only the last member touches the slot
+    /// afterwards.
     pub(crate) fn leave(&self, member: Member, bytes: u64) -> bool {
         let word = &self.pool[member.slot].word;
         let old = word.fetch_sub(bytes, self.built.order(Mutant::RelaxedLeave, Ordering::AcqRel));

@@ -1,4 +1,5 @@
-//! The bitmap: one bit for each byte of the ring says that it is filled (ELEDA, section 6.5.4).
+//! The bitmap: one bit for each byte of the ring says whether the byte is filled (ELEDA, section
+//! 6.5.4).
 //!
 //! Owners set the bits of the bytes that they have copied. One scanner at a time, under the lock of
 //! `scanner`, goes from the frontier over set bits, clears them, and stops at the first bit that is

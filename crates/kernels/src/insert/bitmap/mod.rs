@@ -44,8 +44,8 @@ impl Inserter for BitmapInserter {
         let bytes = record.bytes();
         let start = super::buffer::reserve(buffer, slot, bytes, class)?;
         // SAFETY: this thread alone has reserved `[start, start + bytes)` (rule 1 of the ring).
-        // Admission let it in; its slack covers the bytes that other threads added meanwhile (rule
-        // 3 of the ring).
+        // Admission let these bytes in; the slack covers the bytes that other threads added
+        // meanwhile (rule 3 of the ring).
         unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.bitmap.set(start, start + bytes);
         self.tracker.filled(start, start + bytes);

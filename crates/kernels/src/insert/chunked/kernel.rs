@@ -35,20 +35,20 @@
 //! The owner waits for a scanner that is padding its chunk; the owner has no hole at that time. A
 //! scanner waits for no thread.
 //!
-//! A session loses a rest when a scan seals its chunk, or when a record does not fit or must lie
-//! higher. Each loss costs about half a chunk. So the size of a chunk is 1/[`SHARE`] of the bytes
-//! that the session appended between two losses (the lesser of the last two such numbers). A
-//! session that waits for each of its records loses a rest each time, and gets chunks of one
-//! record, so nothing is lost. A session that never waits is never found idle, and gets the largest
-//! chunks. A new session gets [`FIRST`] bytes. If the session's records have different sizes, about
-//! half a record is lost when a record does not fit any more. So such a chunk has room for at least
-//! [`MIXED`] records. If all records have one size, a chunk is a multiple of it. All open chunks
-//! together have less than a quarter of the run-ahead limit, because the filled frontier stops at
-//! the lowest of them.
+//! A session loses the rest of its chunk when a scan seals the chunk, or when a record does not fit
+//! or must lie higher. Each loss costs about half a chunk. So the size of a chunk is 1/[`SHARE`] of
+//! the bytes that the session appended between two losses (the lesser of the last two such
+//! numbers). A session that waits for each of its records loses a rest each time, and gets chunks
+//! of one record, so nothing is lost. A session that never waits is never found idle, and gets the
+//! largest chunks. A new session gets [`FIRST`] bytes. If the session's records have different
+//! sizes, about half a record is lost when a record does not fit any more. So such a chunk has room
+//! for at least [`MIXED`] records. If all records have one size, a chunk is a multiple of it. All
+//! open chunks together have less than a quarter of the run-ahead limit, because the filled
+//! frontier stops at the lowest of them.
 //!
 //! Small chunks are reserved by addition; the word then holds a lower bound of the position, which
 //! is enough for invariant 1. Large chunks are reserved by compare-and-swap with growing pauses,
-//! because nearly every attempt of many threads would fail without pauses.
+//! because without pauses nearly every attempt would fail if many threads try.
 
 use super::super::mutants::{Built, Mutant};
 use super::super::{Admitted, Scan, Stalled};

@@ -203,8 +203,8 @@ impl Policy {
                 }
             }
             Event::Served { bytes } => {
-                // The leader waits for an eighth less. If not, one caller that is late in each
-                // round would make it wait.
+                // The leader waits for an eighth less than these bytes. Otherwise one late caller
+                // in each round would make the leader wait for the longest delay.
                 self.served_bytes = if bytes > SERVED_BYTES_MAX { 0 } else { bytes - bytes / 8 };
             }
         }

@@ -11,7 +11,8 @@ fn address<T>(of: &T) -> usize {
 
 macro_rules! atomic {
     ($name:ident, $of:ident, $value:ty) => {
-        /// The atomic of the same name in `std`, of which each access costs simulated time.
+        /// The simulated form of the atomic of this name in `std`. Each access costs simulated
+        /// time.
         #[derive(Debug, Default)]
         #[repr(transparent)]
         pub struct $name(atomic::$of);
@@ -98,7 +99,8 @@ modifying!(AtomicU64, u64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetc
 modifying!(AtomicUsize, usize, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 
 impl AtomicU32 {
-    /// Loads the value at no cost, for work of the operating system during the caller's turn.
+    /// Loads the value at no cost. The simulated operating system calls this during the caller's
+    /// turn.
     pub(super) fn peek(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,9 +1,9 @@
 //! The mutex of the simulated machine: the algorithm of `std` on Linux, on simulated words.
 //!
-//! The word is 0 if the mutex is free, 1 if it is held, and 2 if it is held and a thread may sleep.
-//! A thread that finds the mutex held looks at the word for a while before it stores 2 and sleeps.
-//! The value is in a mutex of `std`, which is never contended, because the word lets only one
-//! thread in.
+//! The word is 0 if the mutex is free, 1 if it is held, and 2 if it is held and another thread may
+//! be asleep until it is free. A thread that finds the mutex held looks at the word for a while
+//! before it stores 2 and sleeps. The value is in a mutex of `std`, which is never contended,
+//! because the word lets only one thread in.
 
 use super::{AtomicU32, Ordering};
 use crate::vm;

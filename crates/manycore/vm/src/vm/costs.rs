@@ -25,7 +25,7 @@ pub(super) struct Costs {
     pub(super) insert: Ps,
     copy: Ps,
     sum: Ps,
-    // The last three are picoseconds for 1,024 bytes.
+    // This cost and the two costs below are picoseconds for 1,024 bytes.
     sum_kib: Ps,
     copy_kib: Ps,
     shared_kib: Ps,

@@ -1,10 +1,10 @@
 //! The cache lines of the simulated machine: the cores that have a copy of a line, its owner, and
-//! the time until which it is busy.
+//! the time until which the line is busy.
 //!
 //! Invariants:
 //!
-//! 1. A line has an owner, which is its only holder, or any number of holders that may read, or
-//!    neither.
+//! 1. A line is in one of three states: an owner is its only holder; one or more holders may only
+//!    read it; it has no holder.
 //! 2. Lines are numbered in the order of their first accesses. So addresses decide only which words
 //!    share 64 bytes.
 

@@ -3,8 +3,8 @@
 //!
 //! One operating system thread runs this code. Invariants:
 //!
-//! 1. A thread accesses shared memory only while its clock is the smallest of all threads that run.
-//!    So accesses happen in the order of simulated time, and the simulated memory is sequentially
+//! 1. A thread accesses shared memory only while no other running thread has a smaller clock. So
+//!    accesses happen in the order of simulated time, and the simulated memory is sequentially
 //!    consistent.
 //! 2. Each core has at most one thread that runs. The core's other threads are queued or sleep.
 //!    Threads never change their core.
@@ -88,7 +88,7 @@ pub(super) struct Machinery {
     cores: Vec<Core>,
     agenda: BinaryHeap<Reverse<(Ps, usize, u32)>>,
     lines: Lines,
-    /// Threads that sleep on a word, by its address.
+    /// Threads that sleep on a word, by the word's address.
     sleepers: HashMap<usize, VecDeque<usize>>,
     /// Time until which the memory of each socket is busy.
     memory: Vec<Ps>,
