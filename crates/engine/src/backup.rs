@@ -29,8 +29,8 @@ impl Database {
     /// in it, and no transaction is in it in part. The copy can be opened, or kept and restored
     /// ([`Database::restore`]).
     ///
-    /// Checkpoints go on during the copy. Until its end the database keeps the log from the
-    /// position at which the log started when the call began, at most
+    /// Checkpoints go on during the copy. Until the copy is complete, the database keeps the log
+    /// from the position at which the log started when the call began, at most
     /// `AdvancedOptions::log_hard_bytes` bytes of log.
     ///
     /// ```
@@ -154,7 +154,8 @@ impl Database {
     }
 
     /// Makes a database from a whole backup and the increments to it, given in the order in which
-    /// they were made. The database has the state of the last one. See [`Database::restore`].
+    /// they were made. The database has the state of the last element of `from`. See
+    /// [`Database::restore`].
     ///
     /// # Errors
     /// The errors of [`Database::restore`]; `Error::Copy` with [`CopyFault::WrongBase`] if an

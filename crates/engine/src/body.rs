@@ -16,7 +16,7 @@ use std::time::Duration;
 
 thread_local! {
     static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
-    /// Duration of the last wait that has ended, until its engine takes it.
+    /// Duration of the thread's last wait that has ended; `None` once the engine has taken it.
     static LAST_WAIT: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 

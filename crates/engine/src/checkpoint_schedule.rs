@@ -87,8 +87,8 @@ pub(crate) trait TakesCheckpoints: OnDurable {
     fn take_due_checkpoints(&self) {
         while self.checkpoint_is_due() && !self.schedule().worker.is_stopping() {
             let before = self.trimmed_bytes();
-            // A failure has shut the gate, or is a lack of space or a long wait. Another checkpoint
-            // would fail for the same reason.
+            // A failed checkpoint has shut the gate, found no space, or waited too long. Another
+            // checkpoint would fail for the same reason.
             if self.checkpoint().is_err() || self.trimmed_bytes() <= before {
                 break;
             }

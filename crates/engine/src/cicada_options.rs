@@ -1,4 +1,5 @@
-//! Rules of the memory engine for which the papers on Cicada have another choice than ours.
+//! Options for two rules of the memory engine: by default the rules differ from those of the papers
+//! on Cicada; other values follow the papers.
 //!
 //! Nothing here does I/O.
 

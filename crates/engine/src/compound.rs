@@ -219,7 +219,8 @@ impl Transaction {
         }
     }
 
-    /// Sets the value of `key`, or removes it if `was_there`.
+    /// Sets the value of `key` to `new`. If `new` is `None`, deletes the key, which has a value
+    /// only if `was_there`.
     fn set(&self, table: &Table, key: &[u8], was_there: bool, new: Option<&[u8]>) -> Result<()> {
         match new {
             Some(new) => self.put(table, key, new),

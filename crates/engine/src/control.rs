@@ -15,7 +15,8 @@
 //!    valid slot is corrupt and not an unfinished creation, and is never written over.
 //!
 //! A crash during an update leaves the old state or the new one. A crash during the creation leaves
-//! no control file, hence no database, because the caller makes all other files before.
+//! no control file, hence no database. If there is a control file, the database is whole, because
+//! the caller makes all other files before.
 
 use crate::Lsn;
 use crate::error::{Error, Foreign, Result};

@@ -1,7 +1,7 @@
-//! The directory of a database: the names in it, and the gate and the watch that calls on its files
-//! pass while the database is open.
+//! The directory of a database: the names in it, and the gate and the watch through which all calls
+//! on its files go while the database is open.
 //!
-//! Runs on the thread that opens or checks a database. Nothing here writes.
+//! The thread that opens or checks a database runs this code, which writes nothing.
 
 use crate::error::{Error, Result};
 use crate::opening::Opening;

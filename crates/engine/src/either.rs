@@ -45,7 +45,7 @@ macro_rules! either {
     };
 }
 
-/// Makes a call on the inner value, whose result belongs to the same engine.
+/// Makes a call on the inner value. The result belongs to the same engine.
 macro_rules! either_map {
     ($of:expr, $inner:ident => $call:expr) => {
         match $of {

@@ -165,7 +165,7 @@ pub(crate) enum Purpose {
     Update,
 }
 
-/// A transaction, which keeps rules 2 and 3.
+/// A transaction of the engine. Its implementation follows rules 2 and 3 of this file's head.
 pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     type Table: EngineTable;
     type Range: EngineRange<Self>;

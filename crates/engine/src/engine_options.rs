@@ -76,7 +76,7 @@ pub struct MemoryOptions {
     /// stream has a ring of at least 1 MiB and segments of at least 4 MiB, the first of at least 16
     /// KiB.
     pub streams: u16,
-    /// Transactions that a commit waits for besides its own record. Default:
+    /// Transactions whose records a commit waits for, besides its own record. Default:
     /// [`CommitDependencies::Tracked`].
     pub commit_dependencies: CommitDependencies,
 }
@@ -87,7 +87,7 @@ impl Default for MemoryOptions {
     }
 }
 
-/// The transactions that a commit of the memory engine waits for, besides its own record.
+/// The transactions whose records a commit of the memory engine waits for, besides its own record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum CommitDependencies {

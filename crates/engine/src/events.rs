@@ -1,9 +1,10 @@
 //! Events for `tracing` and numbers for `metrics`, which engines report to the program. Without
 //! these features every function here is empty.
 //!
-//! Any thread. A subscriber or recorder is code of the user. So a caller of these functions holds
-//! no latch that a call of the database needs, except for the turn of checkpoints. Names and fields
-//! are part of the interface; the guide lists them ([`crate::guide::observing`]).
+//! Any thread may call these functions. A subscriber or recorder is code of the user. So a caller
+//! of these functions holds no latch that a call of the database needs, except for the turn of
+//! checkpoints. Names and fields are part of the interface; the guide lists them
+//! ([`crate::guide::observing`]).
 
 #[cfg(feature = "tracing")]
 use crate::contested::Contested;

@@ -1,16 +1,17 @@
 //! Decides when a log in NVRAM, which cannot grow, needs a checkpoint.
 //!
-//! Any thread. The log reports its fullness (`Stream::fullness`), in per mille of the bytes that
-//! writes may use.
+//! Any thread may call this code. The log reports its fullness (`Stream::fullness`), in per mille
+//! of the bytes that writes may use.
 //!
 //! 1. When [`Share::is_due`] returns true, the checkpoint thread is notified; no transaction waits.
 //! 2. From a fullness of [`FULL`] on, or below it if many transactions have written and not ended,
-//!    a transaction that has not written yet waits. The rest is for the transactions that have
-//!    written, because they hold part of the log until they end.
+//!    a transaction that has not written yet waits. The rest of the log is for the transactions
+//!    that have written, because these hold part of the log until they end.
 //! 3. A transaction that waits holds no latch, and waits for checkpoints, which need neither locks
 //!    nor the end of a transaction. If an open transaction keeps checkpoints from freeing log
-//!    (paged engine), the waiting transaction waits for it instead, but never in a circle
-//!    (`paged::log_room`): it then fails with `LogFull`.
+//!    (paged engine), the waiting transaction waits for the end of that transaction instead. If
+//!    this would close a circle of waits, the waiting transaction fails with `LogFull`
+//!    (`paged::log_room`).
 
 use crate::error::Error;
 use crate::options::Options;
@@ -22,7 +23,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) const FULL: u32 = 900;
 
 /// Growth of the fullness, in per mille, after which another checkpoint is due if the last one has
-/// left more than its share. The transaction that kept the log may stay open for long.
+/// left the log fuller than the configured share. Checkpoints do not follow each other at once,
+/// because the transaction that keeps the log may stay open for long.
 const MORE: u32 = 50;
 
 /// Share of a log in use at which a checkpoint begins.

@@ -228,7 +228,8 @@ impl Client<'_> {
                 _ => {
                     if let Some((savepoint, length)) = savepoint.take() {
                         txn.rollback_to(&savepoint)?;
-                        // From here on its reads of these keys return values of other transactions.
+                        // From here on the transaction's reads of these keys return values of other
+                        // transactions.
                         attempt.writes.truncate(length);
                     }
                 }

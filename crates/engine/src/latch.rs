@@ -6,8 +6,9 @@
 //! latch. So the order in which threads get a latch does not depend on the queues of `parking_lot`,
 //! which depend on addresses.
 //!
-//! In tests as well a page latch has `parking_lot`'s type, because it needs owned guards. The pool
-//! tries a page latch under the shard's latch, whose acquisition is a scheduling point.
+//! In tests as well a page latch has `parking_lot`'s type, because the pool needs owned guards. The
+//! acquisition of a page latch is no scheduling point: the pool tries the page latch right after it
+//! has taken the shard's latch, and that acquisition is one.
 
 #[cfg(not(test))]
 pub(crate) use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
@@ -127,8 +128,8 @@ mod with_places {
         }
     }
 
-    /// A lock with one shard. In `crossbeam_utils`, a thread's shard depends on how many threads
-    /// the process has started before.
+    /// A lock with one shard, so that a run can be repeated. In `crossbeam_utils`, a thread's shard
+    /// depends on how many threads the process has started before.
     #[derive(Debug, Default)]
     pub(crate) struct ShardedLock<T>(RwLock<T>);
 

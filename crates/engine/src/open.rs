@@ -1,9 +1,9 @@
 //! Opens a database: checks that the directory holds one, and finds the engine that has made it. No
 //! other file knows which engines there are.
 //!
-//! The opening thread runs this. Opening takes these steps, each of which makes the next
-//! trustworthy: gate, lock, names, control file. Then the engine opens its files. Other threads see
-//! the database only when the engine is done.
+//! The opening thread runs this. An opening takes these steps: gate, lock, names, control file.
+//! Each step makes the next one trustworthy. Then the engine opens its files. Other threads see the
+//! database only when the engine is done.
 //!
 //! Names and files are synced, and cached bytes dropped, before they are trusted. A process that
 //! died may have left them in the page cache only. A later crash of the machine would lose them,
@@ -39,7 +39,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The engines, of which each database has one.
+/// The engine of a database: one of the two.
 pub(crate) type Chosen = Either<PagedDatabase, MemoryDatabase>;
 pub(crate) type ChosenTable = <Chosen as Engine>::Table;
 pub(crate) type ChosenTransaction = <Chosen as Engine>::Transaction;
@@ -121,7 +121,8 @@ fn open_quietly(
     };
     let has_control = refuse(directory.as_ref())?;
     if !has_control && !options.create {
-        // This comes before the lock, whose file would be left in the directory.
+        // This check comes before the lock, because taking the lock makes a file, which would be
+        // left in the directory.
         refuse_lost_control(directory.as_ref())?;
         return Err(Error::NotFound { place: name });
     }
@@ -229,7 +230,8 @@ pub(crate) fn dump_log(
 }
 
 /// Returns whether the directory has a control file. Fails if the directory holds something else
-/// than a database. Runs before the lock, whose file would be left in the directory.
+/// than a database. This check comes before the lock, because taking the lock makes a file, which
+/// would be left in the directory.
 fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<bool> {
     refuse_repairing(directory)?;
     let names = directory.list()?;

@@ -3,8 +3,8 @@
 //!
 //! To add a pause point, add a variant and a call of [`at`]. Outside of the crate's own tests the
 //! body of [`at`] is empty, and `hook`, `device` and `scheduler` are not compiled. Invariant: no
-//! pause point lies between two steps of which the second must follow at once. So holding a thread
-//! up at one is like the machine not running the thread.
+//! pause point lies between two steps if the second must follow the first at once. So a thread that
+//! a test holds up at a pause point is like a thread that the machine does not run for a while.
 //!
 //! A directed test gives its thread a hook, which the thread runs at each pause point that it
 //! reaches. A random test runs its threads under the seeded scheduler of `crates/interleave`: one
@@ -37,7 +37,8 @@ pub(crate) enum PausePoint {
     /// Paged engine: a checkpoint has captured the active transactions and the dirty pages. Holds
     /// the checkpoint mutex.
     Captured,
-    /// Either engine: a copy has all pages or rows, and not yet its end. Holds nothing.
+    /// Either engine: a copy has all pages or rows, and the end of its log is not chosen yet. Holds
+    /// nothing.
     PagesCopied,
     /// Memory engine: a checkpoint is about to note the position of a stream of the log. Holds the
     /// checkpoint mutex.

@@ -1,7 +1,7 @@
 //! A limit on the commits, or other work, that a program has in flight.
 //!
-//! Any thread. The semaphore is `async-lock`'s; this file gives it the names and the rules of the
-//! store.
+//! Any thread may call this code. The semaphore is `async-lock`'s; this file gives it the names and
+//! the rules of the store.
 
 use async_lock::{Semaphore, SemaphoreGuardArc, futures::AcquireArc};
 use std::fmt;

@@ -7,8 +7,8 @@
 //! or before (`docs/recovery.md`, "Archives").
 //!
 //! The memory engine's stamps are no positions. A restored log of the memory engine ends at a cut
-//! of all streams that the archive has noted. For a stamp, this is the first cut below which all
-//! commits up to the stamp lie, and commits with a greater stamp are left out.
+//! of all streams that the archive has noted. If a stamp is wanted, the log ends at the first cut
+//! below which all commits up to the stamp lie, and commits with a greater stamp are left out.
 //!
 //! These conditions are checked before anything is written:
 //!
@@ -235,7 +235,8 @@ impl Material {
         })?;
         let mut at_or_behind = archived.cuts().filter(|place| place.at.head.to >= cut.end && cut.end > begin);
         let moment = match point {
-            // The last moment up to `time` at this position, because `noted_at` looked for that.
+            // Several stretches may end here, with different moments. `noted_at` has chosen the
+            // last moment up to `time`.
             RestorePoint::Time(time) => at_or_behind.take_while(|place| place.moment <= time).last(),
             _ => at_or_behind.next(),
         };

@@ -1,8 +1,9 @@
 //! Unique numbers, which are not part of the transaction that asks for one: a rollback does not
 //! make a number available again.
 //!
-//! Any thread. Invariant: a number is returned only after a durable commit has set the stored value
-//! above it. So no number is returned twice, neither by two handles nor after a crash.
+//! Any thread may call this code. Invariant: a number is returned only after a durable commit has
+//! set the stored value above it. So no number is returned twice, neither by two handles nor after
+//! a crash.
 //!
 //! Latch: `reserved`, held during the transaction that reserves numbers.
 

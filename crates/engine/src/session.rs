@@ -42,9 +42,11 @@ use std::time::Instant;
 #[must_use = "callbacks run when the session is polled or drained"]
 pub struct Session {
     pub(crate) opening: OpeningId,
-    /// Commits that wait for the log, with the latest timestamp that each has seen.
+    /// Commits that wait for the log, each with the timestamp up to which it may have seen or
+    /// written versions.
     completions: RefCell<Completions<(PendingCallback, Timestamp)>>,
-    /// The latest timestamp that any commit queued here has seen.
+    /// The greatest timestamp up to which a commit that was queued here may have seen or written
+    /// versions.
     seen_to: Cell<Timestamp>,
     /// Keeps the database open. Dropped after `completions`, which belong to its log.
     engine: Arc<dyn OpenEngine>,

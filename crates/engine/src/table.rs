@@ -15,8 +15,8 @@ use std::sync::Arc;
 /// [`Error::ForeignTable`](crate::Error::ForeignTable).
 #[derive(Clone)]
 pub struct Table {
-    /// The opening that the table belongs to. A handle of another opening would bring locks, pages
-    /// or rows of that opening.
+    /// The opening that the table belongs to. A handle of another opening is refused, because it
+    /// would bring locks, pages or rows of that opening.
     opening: OpeningId,
     name: Arc<str>,
     pub(crate) of: ChosenTable,

@@ -1,5 +1,6 @@
 //! Test support beyond the API: background work on the caller's thread, for reproducible runs; and
-//! every decoder of bytes from a device, as a function, with valid samples to mutate.
+//! each decoder of bytes from a device, wrapped as a function of a byte slice, with valid samples
+//! for a fuzzer to mutate.
 //!
 //! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Where a
 //! checksum guards all other bytes, it is corrected after a mutation, because otherwise the decoder

@@ -27,7 +27,8 @@ pub(crate) struct Ticket {
     pub(crate) dependencies: Dependencies,
     pub(crate) durability: Durability,
     pub(crate) stamp: CommitStamp,
-    /// Latest timestamp that the transaction may have seen, for [`OpenEngine::acknowledge`].
+    /// Timestamp up to which the transaction may have seen or written versions, for
+    /// [`OpenEngine::acknowledge`].
     pub(crate) seen_to: Timestamp,
 }
 
@@ -39,8 +40,8 @@ pub(crate) trait OpenEngine: Send + Sync {
     fn completions(&self) -> Completions<(PendingCallback, Timestamp)>;
     /// Returns a future that is ready when the ticket's commit is as durable as it asked.
     fn wait_async(&self, ticket: &Ticket) -> Completion;
-    /// Notes that a commit has seen versions up to `seen_to`. Called just before that commit is
-    /// acknowledged, or when it never will be.
+    /// Notes that a commit may have seen or written versions up to `seen_to`. Called just before
+    /// that commit is acknowledged, or when it never will be.
     fn acknowledge(&self, seen_to: Timestamp);
     /// Counts a commit that began at `begun` and is as durable as it asked at `now`.
     fn committed(&self, begun: Instant, now: Instant);

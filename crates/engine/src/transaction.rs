@@ -10,9 +10,9 @@
 //! 2. Operations that may change the log or a file run inside of a call ([`crate::opening`]):
 //!    commits, rollbacks, and, inside the paged engine, writes. A transaction whose call is refused
 //!    is abandoned: the next opening undoes its writes.
-//! 3. The user's code runs outside of calls: keys and values are converted to bytes before,
-//!    callbacks run later, on the thread that polls. No reference to the engine's transaction is
-//!    held while the user's code runs.
+//! 3. The user's code runs outside of calls: keys and values are converted to bytes before a call,
+//!    and callbacks run after it, on the thread that polls. No reference to the engine's
+//!    transaction is held while the user's code runs.
 
 use crate::CommitStamp;
 use crate::Durability;
@@ -326,8 +326,8 @@ impl Transaction {
     pub fn commit(mut self) -> Result<CommitStamp> {
         let txn = self.of.get_mut();
         if !txn.has_changes() {
-            // No call is needed: the commit waits in the log at most, and the end of the log ends
-            // that wait.
+            // No call is needed: the commit can wait only in the log, and closing the log ends that
+            // wait.
             txn.opening().check()?;
             return txn.commit();
         }

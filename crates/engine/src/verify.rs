@@ -41,9 +41,10 @@ impl Database {
         directory: Arc<dyn Directory>,
         progress: Option<VerifyProgress>,
     ) -> Result<VerifyReport> {
-        // Without the lock, a process could write during the check, which would take its writes for
-        // damage, or for sound. The control file is read under the lock as well, because an opening
-        // that ends in between would leave other files than the control file names.
+        // Without the lock, a process could write during the check, and the check could report
+        // damage where there is none. The control file is read under the lock as well. Otherwise an
+        // opening could end between that reading and the check, and leave other files than the
+        // control file names.
         let _lock = directory.lock_to_read()?;
         check(directory, progress)
     }

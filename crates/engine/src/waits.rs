@@ -1,8 +1,9 @@
 //! Waits of transactions for other transactions: how long they took, and, for an engine without a
 //! lock manager, the waits under way.
 //!
-//! Any thread. Everything here is on paths that wait, so each wait takes the latch of its thread's
-//! shard up to three times. The latches are leaves. Only `stat` depends on the data kept here.
+//! Any thread may call this code. Each wait takes the latch of its thread's shard up to three
+//! times; this cost is small compared with the wait. The latches are leaves. Only `stat` depends on
+//! the data kept here.
 
 use crate::events;
 use crate::ids::{TableId, TxnId};

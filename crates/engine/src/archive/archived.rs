@@ -1,9 +1,9 @@
-//! An archive that is opened for restoring: which file has which stretch, and the bytes of the log
-//! by stream and position.
+//! An archive that is opened for restoring. It finds the file that has a stretch, and reads bytes
+//! of the log by stream and position.
 //!
-//! Any thread may call this. `held` is a leaf latch, held while one stretch is read from its file.
-//! No file is written. Checksums are compared before contents are used: those of heads when the
-//! archive is opened, those of log bytes when the bytes are read.
+//! Any thread may call this. `held` is a leaf latch; a thread holds it while it reads one stretch
+//! from its file. No file is written. Checksums are compared before contents are used: those of
+//! heads when the archive is opened, those of log bytes when the bytes are read.
 
 use super::format::{HEAD, Head, STRETCH_BYTES, StretchHead, positions, sum_of};
 use crate::Lsn;
@@ -19,8 +19,8 @@ use std::time::SystemTime;
 #[derive(Debug, Clone)]
 pub(crate) struct LocatedStretch {
     pub(crate) at: StretchHead,
-    /// A moment when the whole stretch was durable, raised to the moment of the stretch before,
-    /// because the clock may have been set back.
+    /// A moment when the whole stretch was durable. The moment is at least that of the stretch
+    /// before, even if the clock was set back between them.
     pub(crate) moment: SystemTime,
     file: Arc<str>,
     /// Offset of the stretch's bytes in the file.
@@ -162,7 +162,7 @@ impl Archived {
         self.places.iter().filter(|place| place.at.is_cut() && place.ends_within(&self.ends))
     }
 
-    /// Fails if a stretch begins beyond the ends, which means a gap.
+    /// Fails if a stretch begins above `ends` in a stream, because the log then has a gap there.
     pub(crate) fn check_gap(&self) -> Result<()> {
         let is_beyond = |place: &&LocatedStretch| {
             place.at.parts.iter().zip(&self.ends).any(|(part, end)| part.from > *end)
@@ -177,14 +177,14 @@ impl Archived {
         }
     }
 
-    /// Reads each stretch that is `wanted` and ends above `from` in a stream, and compares its
-    /// checksum.
+    /// Reads each stretch that is `wanted` and that ends above `from` in at least one stream, and
+    /// compares its checksum.
     pub(crate) fn check(&self, from: &[Lsn], wanted: &dyn Fn(&LocatedStretch) -> bool) -> Result<()> {
         let mut needed = self.places.iter().filter(|place| !place.ends_within(from) && wanted(place));
         needed.try_for_each(|place| self.bytes_of(place).map(drop))
     }
 
-    /// The streams of the archive, each as log that follows the log of a copy.
+    /// The streams of the archive. The log in each stream continues the log of a copy.
     pub(crate) fn streams(self: &Arc<Self>) -> Vec<Arc<dyn ArchivedBytes>> {
         let stream =
             |stream| Arc::new(ArchivedStream { archived: self.clone(), stream }) as Arc<dyn ArchivedBytes>;
@@ -199,8 +199,8 @@ impl Archived {
         })
     }
 
-    /// The stretch that has position `at` of a stream, and the offset in the file where that
-    /// stream's bytes of the stretch begin.
+    /// The stretch that has position `at` of `stream`, and the offset in its file at which the
+    /// bytes of this stream begin.
     fn place(&self, stream: usize, at: Lsn) -> Option<(&LocatedStretch, u64)> {
         let below = self.places.partition_point(|place| place.at.parts[stream].from <= at);
         let place = self.places[..below].iter().rev().find(|place| place.at.parts[stream].to > at)?;
@@ -209,8 +209,8 @@ impl Archived {
     }
 
     /// The bytes of a stream in a stretch. The checksum of a stretch covers the bytes of all
-    /// streams. With several streams it is not compared here, because [`Archived::check`] has
-    /// compared it before and each record has a checksum of its own.
+    /// streams. If there are several streams, this function does not compare that checksum, because
+    /// [`Archived::check`] has compared it before, and each record has a checksum of its own.
     fn part_of(&self, place: &LocatedStretch, stream: usize, offset: u64) -> Result<Vec<u8>> {
         if place.at.parts.len() == 1 {
             return self.bytes_of(place);
@@ -286,7 +286,7 @@ fn heads(
         if head.from != at {
             return Err(corrupt(at, &format!("the next stretch begins at position {}", head.from)));
         }
-        // At most 32 KiB, the table of 1,024 streams.
+        // The table has at most 32 KiB, for 1,024 streams.
         let mut table = vec![0; head.table_bytes()];
         if !table.is_empty() && file.read_at(&mut table, offset)? < table.len() {
             return Err(corrupt(at, "it is cut short"));

@@ -2,16 +2,16 @@
 //! log until the program has it.
 //!
 //! The program's thread runs this code. A step first reads durable log and then the engine's number
-//! of pages and next table number, so that these two cover the records of the stretch.
+//! of pages and next table number, so that these two numbers cover the records of the stretch.
 //!
-//! The memory engine's log has several streams, and arbitrary ends of them are no state that a
-//! crash leaves. So its archiver works in rounds. A round first takes a stamp below which no record
-//! can be appended any more (the horizon), then a cut of all streams
-//! ([`Log::cut`](katydid_wal::Log::cut)). It then gives the log below the cut in stretches of all
-//! streams. The head of the round's last stretch says that the stretch ends at a cut, and names the
-//! stamp up to which the cut has every commit. The stamp is below the horizon and at most the
-//! greatest archived stamp, because the clock of a restored database continues from the greatest
-//! stamp in its log.
+//! The memory engine's log has several streams. If the end of each stream were chosen by itself,
+//! the ends might be a state that no crash leaves. So the memory engine's archiver works in rounds.
+//! A round first takes a stamp below which no record can be appended any more (the horizon), then a
+//! cut of all streams ([`Log::cut`](katydid_wal::Log::cut)). It then gives the log below the cut in
+//! stretches of all streams. The head of the round's last stretch says that the stretch ends at a
+//! cut, and names the stamp up to which the cut has every commit. This stamp is below the horizon.
+//! It is at most the greatest archived stamp, because the clock of a restored database continues
+//! from the greatest stamp in its log.
 
 use super::format::{Head, STRETCH_BYTES, StreamPart, StreamsHead, StretchHead, sum_of, table_of};
 use super::mark::{self, ArchiveMark};
@@ -95,22 +95,22 @@ impl LogStretch {
 pub struct LogArchiver {
     of: Chosen,
     consumer: Consumer,
-    /// In each stream, the end of the given log.
+    /// In each stream, the end of the log that was returned to the program.
     at: Vec<Lsn>,
-    /// In each stream, the last record of the given log.
+    /// In each stream, the last record that was returned to the program.
     last: Vec<Option<RecordMark>>,
     /// Milliseconds since 1970; at least the moment of the stretch before.
     moment: u64,
-    /// Memory engine: the greatest stamp of a record that was given.
+    /// Memory engine: the greatest stamp of a record that was returned to the program.
     greatest: CommitStamp,
-    /// Memory engine: the round whose stretches are being given.
+    /// Memory engine: the round whose stretches are being returned.
     round: Option<Round>,
 }
 
 /// A cut of the memory engine's log.
 #[derive(Debug, Clone)]
 struct Round {
-    /// All records with a lower stamp lie below the ends.
+    /// All records with a lower stamp lie below `ends`.
     horizon: CommitStamp,
     ends: Vec<Lsn>,
     moment: u64,
@@ -289,7 +289,7 @@ impl LogArchiver {
             let (from, last) = (self.at[nth], self.last[nth]);
             let until = self.round.as_ref().map_or(Lsn::LIMIT, |round| round.ends[nth]);
             let room = STRETCH_BYTES - bytes.len();
-            // A record may need this much room.
+            // A record may need `PHYSICAL_BYTES_MAX` bytes.
             let stretch = match room < PHYSICAL_BYTES_MAX {
                 true => None,
                 false => stream
@@ -526,9 +526,9 @@ enum ResumeFailure {
     Failed(wal::Error),
 }
 
-/// Returns the position from which on a stream's log is kept for an archive that ends with `part`.
-/// It is the position of the part's last record, or the end of the part if the log no longer has
-/// that record.
+/// Returns the first position of a stream's log that is kept for an archive that ends with `part`:
+/// the position of the part's last record, or the end of the part if the log no longer has that
+/// record.
 fn kept_from(stream: &wal::Stream, part: &StreamPart) -> std::result::Result<Lsn, ResumeFailure> {
     let Some(last) = part.last else {
         return match (part.to <= stream.durable(), part.to >= stream.start()) {

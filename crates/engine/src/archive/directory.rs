@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// The file that is being written.
 const UNFINISHED: &str = "unfinished.new";
 
-/// Bytes after which the next file is begun. Two files that have more bytes together are not
-/// joined.
+/// Bytes of a file after which the next file is begun. Two files are not joined if they have more
+/// bytes than this together.
 const FILE_BYTES: u64 = 64 << 20;
 
 /// A receiver of progress: bytes archived since the call, and bytes of durable log that are still

@@ -22,8 +22,8 @@
 //!    it.
 //! 3. Decoding is total: bytes that no encoder writes are refused, and a length is compared with
 //!    the length of the file before it is used.
-//! 4. No database can be restored to the end of a stretch of version 2 that is no cut. The next
-//!    stretch continues that round.
+//! 4. If the end of a version 2 stretch is no cut, no database can be restored to it. The next
+//!    stretch then continues the archiver's round.
 
 use crate::error::ArchiveFault;
 use crate::{CommitStamp, Lsn};
@@ -44,7 +44,8 @@ const USED: [usize; 2] = [84, 104];
 const ENTRY: usize = 32;
 /// Maximum bytes of log in a stretch, because a stretch is read into memory whole.
 pub(super) const STRETCH_BYTES: usize = 4 << 20;
-/// Position of the last record, in the table, if no record of the stream was archived.
+/// Value that the table has as the position of the last record if no record of the stream was
+/// archived.
 const NO_RECORD: u64 = u64::MAX;
 
 /// Head of a stretch, decoded.
@@ -217,8 +218,9 @@ impl Head {
         head
     }
 
-    /// Decodes the first bytes of a stretch; total. The file has `left` more bytes behind the head.
-    /// `file`, and `at`, the position where the stretch should begin, are for the error.
+    /// Decodes a head from the first bytes of a stretch; total. The file has `left` more bytes
+    /// behind the head. The error names `file`, and `at`, the position where the stretch should
+    /// begin.
     pub(crate) fn decode(bytes: &[u8], left: u64, file: &str, at: Lsn) -> Result<Head, ArchiveFault> {
         let corrupt =
             |finding: &str| ArchiveFault::Corrupt { file: file.to_owned(), at, finding: finding.to_owned() };
@@ -376,7 +378,7 @@ mod tests {
             damaged[at] ^= 0x20;
             read(&damaged).expect_err("damage");
         }
-        // Valid checksums over contents that no encoder writes.
+        // Each changed head has valid checksums, but contents that no encoder writes.
         let changed = |change: fn(&mut StretchHead)| {
             let mut of = written.clone();
             change(&mut of);

@@ -13,7 +13,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 const DATABASE: Id = Id::new(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00);
-/// Start of each sample, and the end of the file before it.
+/// First position of each sample, and the end of the file that lies before the sample.
 const FROM: Lsn = Lsn::new(4096);
 
 /// Number of streams in samples of the memory engine.
@@ -29,8 +29,8 @@ fn stretch(from: Lsn, bytes: Vec<u8>, moment: u64) -> LogStretch {
     LogStretch { at: StretchHead { head, parts: vec![StreamPart { from, to, last: Some(last) }] }, bytes }
 }
 
-/// A sample stretch of the memory engine. Half of the bytes belong to each stream. The stretch is a
-/// cut if the low 20 bits of `moment` are not zero.
+/// A sample stretch of the memory engine. Each stream has half of the bytes. The stretch is a cut
+/// if the low 20 bits of `moment` are not zero.
 fn stretch_of_streams(from: Lsn, bytes: Vec<u8>, moment: u64) -> LogStretch {
     let part = |stream: u64| {
         let from = Lsn::new(from.get() / STREAMS);
@@ -156,9 +156,9 @@ fn put(directory: &MemoryDirectory, name: &str, bytes: &[u8]) {
     assert!(outcome.is_ok(), "memory takes everything");
 }
 
-/// Gives each head of a file a matching checksum, and also each table and stretch whose length is
-/// in range. First `change` gets the bytes of each such stretch and the position of the first byte.
-/// The number of pages is reduced to its low byte, because a restored file is made that long.
+/// Corrects the checksum of each head in a file, and of each table and stretch whose length is in
+/// range. Before that, `change` gets the bytes of each such stretch and the position of the first
+/// byte. The number of pages is reduced to its low byte, because a restored file is made that long.
 pub(crate) fn mend_file(file: &mut [u8], change: &mut dyn FnMut(&mut [u8], Lsn)) {
     let mut rest = file;
     while let Some((head, behind)) = rest.split_first_chunk_mut::<HEAD>() {

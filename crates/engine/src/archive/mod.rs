@@ -15,13 +15,14 @@
 //!    archived, and again when the archive is restored.
 //! 4. A file has its name only when it is whole and durable. A file that a longer one
 //!    replaces is removed after the longer one has its name.
-//! 5. The log keeps the last record of an archive, and a resumed archiver compares the two: an
-//!    archive is never continued with another history. In the memory engine the last record of each
-//!    stream is compared if the log still has that record.
+//! 5. The log keeps the record that is the last one in an archive. A resumed archiver compares the
+//!    log's record with the archive's, so an archive is never continued with another history. In
+//!    the memory engine the last record of each stream is compared if the log still has that
+//!    record.
 //! 6. A database is restored to the end of a record if its log has one stream. With several streams
 //!    it is restored to a consistent cut that a stretch names.
 //!
-//! A crash leaves, by the step that it interrupts:
+//! What a crash leaves depends on the step that it interrupts:
 //!
 //! - Before a file has its name: an unfinished file, which the next opening removes.
 //! - Before the acknowledgement: a file with stretches that are not acknowledged. The next archiver

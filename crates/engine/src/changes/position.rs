@@ -19,8 +19,8 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ChangePosition {
     pub(crate) stamp: CommitStamp,
-    /// In each stream, the position from which on the log has all records of transactions with a
-    /// greater stamp.
+    /// For each stream, a position at or above which all records of transactions with a greater
+    /// stamp lie.
     pub(crate) from: Vec<Lsn>,
 }
 
@@ -30,7 +30,7 @@ impl ChangePosition {
         self.stamp
     }
 
-    /// In each stream, the position from which on a feed that continues here needs the log.
+    /// For each stream, the first position of the log that a feed needs to continue here.
     pub fn log_from(&self) -> &[Lsn] {
         &self.from
     }

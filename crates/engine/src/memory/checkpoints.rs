@@ -131,7 +131,8 @@ impl TakesCheckpoints for Engine {
         }
         if outcome.is_err() {
             // The next attempt is not due with the next commit, but after as much new log as
-            // between two checkpoints. A transaction that finds the log full takes one at once.
+            // between two checkpoints. A transaction that finds the log full takes a checkpoint at
+            // once.
             self.set_due(&self.log.streams().iter().map(Stream::reserved).collect::<Vec<_>>());
         }
         // The checkpoint has kept tombstones, and perhaps no later transaction collects them.
@@ -159,8 +160,8 @@ impl Engine {
     /// Waits for the caller's turn, and takes a checkpoint if `is_needed` then returns true.
     /// Returns whether it took one.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<bool> {
-        // A writer is not inside a call of the opening, because in this engine only the commit is a
-        // call.
+        // The visit is needed: a writer that takes a checkpoint is not inside a call of the
+        // opening, because in this engine only the commit is a call.
         let _visit = self.opening.visit()?;
         let _turn = self.schedule.turn.lock();
         let is_needed = is_needed();
@@ -177,7 +178,7 @@ impl Engine {
     /// checkpoint saves that reading, and costs a second copy of all rows until the former one is
     /// removed. So none is taken by an opening that has only read, nor for a log that is short
     /// compared with the rows ([`LOG_SHARE`]). A device without room for the checkpoint is no
-    /// failure to close. Nothing else runs.
+    /// failure to close. No other operation of the opening runs meanwhile.
     pub(super) fn last_checkpoint(&self) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         let is_worth_it = self.uncovered.has_appended(&self.log)

@@ -59,7 +59,8 @@ impl Engine {
         if self.gate.is_shut() {
             return Err(self.poison_error());
         }
-        // Read after the cut is known, because a table gets its number before a record names it.
+        // Read after the cut is known: a table gets its number before a record names it, so this
+        // number is above those of all tables that the log below the cut names.
         let next_table = self.control.get().next_table;
         let stamp = self.greatest_stamp(&from, &cut)?;
         let folder = target.directory.subdirectory(LOG_FOLDER)?;
@@ -73,9 +74,9 @@ impl Engine {
 }
 
 impl Engine {
-    /// The greatest stamp in the checkpoint and in the log between `from` and a cut. The clock
-    /// would also be an upper bound. But the next opening does not know it, and stamps of that
-    /// opening may begin below it.
+    /// The greatest stamp in the checkpoint and in the log between `from` and a cut. The clock's
+    /// time would also be an upper bound. But the next opening does not know that time, and its
+    /// stamps may begin below it.
     fn greatest_stamp(&self, from: &[Lsn], cut: &[Lsn]) -> Result<CommitStamp> {
         let mut greatest = CommitStamp::new(self.trimmed_stamp.load(Ordering::Acquire));
         for ((stream, from), cut) in self.log.streams().iter().zip(from).zip(cut) {

@@ -114,7 +114,7 @@ pub(crate) struct Committed {
     pub(crate) durability: Durability,
     /// Timestamp of the transaction, its place in the order of all transactions.
     timestamp: Timestamp,
-    /// Greatest timestamp that the transaction may have seen.
+    /// Timestamp up to which the transaction may have seen or written versions.
     pub(crate) seen_to: Timestamp,
 }
 
@@ -338,7 +338,8 @@ impl Engine {
         self.feed_wakers.notify(&self.log);
     }
 
-    /// Called before a transaction that has seen timestamps up to `seen_to` is acknowledged.
+    /// Called before a transaction is acknowledged that may have seen or written versions up to
+    /// `seen_to`.
     pub(crate) fn acknowledge(&self, seen_to: Timestamp) {
         self.store.acknowledge(seen_to);
     }

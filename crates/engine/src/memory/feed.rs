@@ -1,19 +1,19 @@
 //! The feed of the memory engine: the records of all streams, in the order of their stamps.
 //!
 //! A transaction is one record of one stream. The order is that of the stamps, and a transaction
-//! takes its stamp when it begins. So a record with a lower stamp may still be appended after a
-//! durable one, in the same stream or in another. The feed works in rounds. A round finds a stamp
-//! below which no record can be appended any more (a *horizon*), then notes the end of each stream.
-//! It gives the records below the horizon when all streams are durable up to the noted ends.
-//! Invariants:
+//! takes its stamp when it begins. So after a record is durable, a record with a lower stamp may
+//! still be appended, in the same stream or in another. The feed works in rounds. A round finds a
+//! stamp below which no record can be appended any more (a *horizon*), then notes the end of each
+//! stream. It gives the records below the horizon when all streams are durable up to the noted
+//! ends. Invariants:
 //!
-//! 1. The horizon is the bound of a reader that begins, and at most the stamp of each transaction
-//!    whose versions are in place and that has not ended (`Slots::in_flight_below`). A transaction
-//!    that is still reading takes a new stamp before it puts versions in place. So every record
-//!    below the horizon lies below the ends, which are noted afterwards.
+//! 1. The horizon is at most the bound of a reader that begins, and at most the stamp of each
+//!    transaction whose versions are in place and that has not ended (`Slots::in_flight_below`). A
+//!    transaction that is still reading takes a new stamp before it puts versions in place. So
+//!    every record below the horizon lies below the ends, which are noted afterwards.
 //! 2. Each dependency of a record has a lower stamp or was in the log before the record. So the
-//!    dependencies are durable when the record is given. A record of an earlier opening that has
-//!    lost a dependency is dropped, as recovery does.
+//!    dependency lies below the ends, and is durable when the record is given. A record of an
+//!    earlier opening that has lost a dependency is dropped, as recovery does.
 //! 3. No wake-up is lost: if a transaction that has not ended holds the horizon back, the feed
 //!    registers its waker with [`FeedWakers`] and then computes the horizon once more. A thread
 //!    that ends a transaction notifies the registered wakers.
@@ -165,8 +165,8 @@ impl Engine {
     /// durable record.
     pub(super) fn horizon(&self, durable: Option<CommitStamp>) -> Result<Timestamp> {
         if let Some(stamp) = durable {
-            // After this a reader that begins sees the durable record, and makes transactions that
-            // still read with a lower stamp take new stamps.
+            // After this a reader that begins has a bound above the durable record. Such a reader
+            // makes transactions that still read with a lower stamp take new stamps.
             self.acknowledge(Timestamp::new(stamp.get()));
         }
         let reader = self.begin(Access::ReadOnly)?;

@@ -1,8 +1,8 @@
 //! Room in the log. Only checkpoints make room: in a log in NVRAM, which cannot grow, and in a log
 //! in files that is longer than `log_hard_bytes`.
 //!
-//! Threads of transactions run this code. [`crate::fullness`] says which of them may wait for
-//! which. A checkpoint frees all log that existed when it began, whatever transactions are open. So
+//! Threads of transactions run this code. [`crate::fullness`] says which transactions wait, and for
+//! what. A checkpoint frees all log that existed when it began, whatever transactions are open. So
 //! a transaction that waits for a checkpoint gets room, if its record fits into the log.
 //!
 //! Room for a transaction's record is made before the transaction is validated. During and after

@@ -1,5 +1,5 @@
-//! Checking a database of the memory engine. The files of a closed one are checked: its checkpoint
-//! and its log. Of an open one the tables and the log are checked.
+//! Checks of a database of the memory engine. The check of a closed database reads its files: the
+//! checkpoint and the log. The check of an open database reads the tables and the log.
 
 use super::checkpoint::{self, CheckpointFolder, Manifest};
 use super::database::MemoryDatabase;

@@ -16,7 +16,7 @@
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | one word for each shard: the two lowest bits are the flags [`CLOSING`] and [`ENDING`], which are never cleared; the rest counts calls in flight, in steps of [`CALL`] | each call when it enters and when it leaves; `refuse` sets the bits | the same operations, each a read-modify-write that acts on what it found; `drain` | acquire and release: the thread that finds no call in flight sees everything that the calls did |
+//! | one word for each shard: the two lowest bits are the flags [`CLOSING`] and [`ENDING`], which are never cleared; the rest counts calls in flight, in steps of [`CALL`] | each call when it enters and when it leaves; `refuse` sets the bits | the same operations, each a read-modify-write that acts on what it found; `drain` | acquire and release: `drain` loads (Acquire) the counts that the leaving calls have stored (Release), so a thread that finds no call in flight sees everything that the calls did |
 //!
 //! Why no call slips through: the operations on one shard have one order. A call whose addition
 //! comes before the bit is in the count that `drain` finds. A call whose addition comes later finds
@@ -88,7 +88,7 @@ impl Calls {
         });
     }
 
-    /// Waits until each shard was seen without a call in flight.
+    /// Waits until it has seen each shard once without a call in flight.
     pub(super) fn drain(&self) {
         let mut asleep = self.asleep.lock();
         for shard in &self.shards {

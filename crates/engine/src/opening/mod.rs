@@ -1,26 +1,26 @@
 //! One opening of a database: its identity, its calls in flight, and its end. Both engines share
 //! this module.
 //!
-//! Any thread. **Identity.** Each opening has a number that no other opening of this process has.
-//! Tables, sessions, savepoints and transactions carry it, and the public handles compare the
-//! numbers when one of these objects is passed to another. A database's own id does not tell
-//! openings apart: it is stored in the directory, so the next opening and a copy of the directory
-//! also have it.
+//! Any thread may call this code. **Identity.** Each opening has a number that no other opening of
+//! this process has. Tables, sessions, savepoints and transactions carry it, and the public handles
+//! compare the numbers when one of these objects is passed to another. A database's own id does not
+//! tell openings apart: it is stored in the directory, so the next opening and a copy of the
+//! directory also have it.
 //!
 //! **End.** [`Opening::close`] goes through these phases, on one thread:
 //!
 //! | phase | operations that may enter | what the closing thread does |
 //! |---|---|---|
 //! | open | calls, visits | - |
-//! | closing | visits | ends waits for what open transactions hold; waits for the calls in flight; ends the engine's threads |
+//! | closing | visits | ends the waits for open transactions; waits for the calls in flight; ends the engine's threads |
 //! | ending | none | waits for the visits in flight; then it is alone: last checkpoint, end of the log, end of the gate, directory lock |
 //!
 //! A *call* may append to the log, change pages or files, or acknowledge something. A *visit* is a
 //! part of an operation, during which the operation may reach the device. Visits are: reading a
 //! page that is not in memory, with the write-back that makes room for the page, and a checkpoint
 //! that a writer needs. Reads from memory are not counted, because counting would cost them most.
-//! They touch no file, and closing ends their waits. Commit futures and sessions wait in the log
-//! only, and the log's own `close` ends these waits.
+//! Such reads touch no file, and closing ends their waits. Commit futures and sessions wait in the
+//! log only, and the log's own `close` ends these waits.
 //!
 //! Invariants:
 //!

@@ -1,8 +1,8 @@
 //! Observations of an opening: its open transactions, and the latencies of commits.
 //!
-//! Any thread. Latencies are counted in buckets, eight for each power of two of microseconds, so
-//! that a quantile is at most an eighth too large. Accesses to counters are relaxed, because no
-//! decision depends on them.
+//! Any thread may call this code. Latencies are counted in buckets, eight for each power of two of
+//! microseconds, so that a quantile is at most an eighth too large. Accesses to counters are
+//! relaxed, because no decision depends on them.
 
 use super::open_transactions::{Entry, Listed, OpenTransactions};
 use crate::coarse_clock;
@@ -52,14 +52,14 @@ impl Observed {
         Observed { open: OpenTransactions::new(), shards: (0..SHARDS).map(shard).collect(), slow }
     }
 
-    /// Adds a transaction that the calling thread begins to the list. The caller passes the result
+    /// Adds to the list a transaction that the calling thread begins. The caller passes the result
     /// to [`Observed::ends`].
     #[inline]
     pub(crate) fn begins(&self, txn: TxnId, origin: &'static Location<'static>) -> Listed {
         self.open.begins(txn, origin)
     }
 
-    /// Removes a transaction that ends from the list, and reports it if it was slow.
+    /// Removes from the list a transaction that ends, and reports it if it was slow.
     #[inline]
     pub(crate) fn ends(&self, listed: Listed) {
         let ended = self.open.ends(listed);

@@ -1,9 +1,9 @@
 //! The list of open transactions: when each began, and at which line of the program.
 //!
-//! Any thread. A transaction takes a slot in the shard of the thread that began it, by one
-//! compare-and-swap, and frees the slot by one store. The compare-and-swap meets another thread
-//! only if threads share the shard, or if a transaction has moved to another thread. `stat` reads
-//! slots while other threads write them.
+//! Any thread may call this code. A transaction takes a slot in the shard of the thread that began
+//! it, by one compare-and-swap, and frees the slot by one store. The compare-and-swap meets another
+//! thread only if threads share the shard, or if a transaction has moved to another thread. `stat`
+//! reads slots while other threads write them.
 //!
 //! Rules:
 //! 1. A slot's `txn` is `FREE`, `TAKEN` while its other fields are written, or the number of its
@@ -73,7 +73,7 @@ impl OpenTransactions {
         OpenTransactions((0..SHARDS).map(|_| CachePadded::default()).collect())
     }
 
-    /// Adds a transaction that the calling thread begins to the list. The caller passes the result
+    /// Adds to the list a transaction that the calling thread begins. The caller passes the result
     /// to [`OpenTransactions::ends`].
     #[inline]
     pub(super) fn begins(&self, txn: TxnId, origin: &'static Location<'static>) -> Listed {
@@ -81,7 +81,7 @@ impl OpenTransactions {
         Listed { shard: shard as u32, slot: self.0[shard].take(txn, origin) as u32 }
     }
 
-    /// Removes a transaction that ends from the list, and returns its entry.
+    /// Removes from the list a transaction that ends, and returns its entry.
     #[inline]
     pub(super) fn ends(&self, listed: Listed) -> Option<Entry> {
         let shard = &self.0[listed.shard as usize];
@@ -125,8 +125,8 @@ impl Slot {
         {
             return false;
         }
-        // A reader that reads a field written below finds `TAKEN` or a later number when it reads
-        // `txn` again (rule 1).
+        // This fence pairs with the Acquire fence in `read`: a reader that has read a field as
+        // stored below finds `TAKEN` or a later number when it loads `txn` again (rule 1).
         fence(Ordering::Release);
         self.begun.store(coarse_clock::now(), Ordering::Relaxed);
         self.origin.store(Some(origin));
@@ -251,8 +251,8 @@ mod tests {
         assert_eq!((reported(), reported()), (vec![2], vec![]), "the slot's next transaction");
     }
 
-    /// The number of a transaction and its origin come from one transaction: each thread uses one
-    /// origin and numbers of one remainder.
+    /// A reader finds the number and the origin of one and the same transaction: even numbers have
+    /// one origin, odd numbers the other.
     #[test]
     fn a_reader_sees_no_mixture_of_two_transactions() {
         let list = OpenTransactions::new();

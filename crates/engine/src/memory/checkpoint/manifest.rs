@@ -61,8 +61,7 @@ pub(crate) struct Manifest {
     pub(crate) next_table: u32,
     /// No row has a greater timestamp.
     pub(crate) greatest: u64,
-    /// In each stream, the position from which on the log has all records that the checkpoint may
-    /// lack.
+    /// For each stream, a position at or above which all records lie that the checkpoint may lack.
     pub(crate) from: Vec<Lsn>,
     /// The parts of the checkpoint, in the order of their numbers, which begin at 0.
     pub(crate) parts: Vec<PartSummary>,
@@ -139,7 +138,8 @@ impl Manifest {
         self.parts.len() <= PARTS_MAX && self.from.len() <= STREAMS_MAX
     }
 
-    /// Writes the manifest, which must fit, to `bytes`, whose length is [`MANIFEST`].
+    /// Writes the manifest to `bytes`. The manifest must fit, and `bytes` has the length
+    /// [`MANIFEST`].
     pub(super) fn encode(&self, bytes: &mut [u8], identity: Identity) {
         bytes.fill(0);
         bytes[40..44].copy_from_slice(&self.next_table.to_le_bytes());

@@ -182,8 +182,8 @@ impl PartReader {
             return Err(self.corrupt("a block is cut off"));
         }
         if bytes > read {
-            // The block of a long row. The head's checksum covers the length, and the file is long
-            // enough.
+            // This is the block of a long row. Its length can be trusted: the head's checksum
+            // covers the length, and the file is long enough.
             if bytes > self.block.len() {
                 let mut longer = AlignedBuffer::new_zeroed(bytes);
                 longer[..read].copy_from_slice(&self.block[..read]);

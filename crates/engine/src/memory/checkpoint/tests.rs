@@ -241,7 +241,7 @@ fn a_length_that_is_not_there_is_refused_before_it_is_allocated() {
         replace(folder.directory.as_ref(), "part-000001-000", &bytes);
         assert_named(read(&folder, 1), "part-000001-000 at 4096", "a long block");
     }
-    // Matching checksums over a wrong number of rows or a wrong payload length.
+    // The checksums match, but the number of rows or the payload length is wrong.
     for (rows, payload_bytes) in [(2, 60), (4, 60), (3, 59), (3, 10)] {
         let mut bytes = whole.clone();
         let payload_sum = checksum(&bytes[4096 + HEAD..][..payload_bytes as usize]);
@@ -268,7 +268,7 @@ fn files_of_others_and_newer_ones_are_told_apart() {
     let [first, second] = ["part-000001-000", "part-000002-000"].map(|name| bytes_of(inner.as_ref(), name));
     replace(inner.as_ref(), "part-000001-000", &second);
     is_identity(read(&ours, 1), "part-000001-000");
-    // A block of the other checkpoint's part at the same offset.
+    // The block comes from the other checkpoint's part, at the same offset.
     let mixed = [&first[..4096], &second[4096..]].concat();
     replace(inner.as_ref(), "part-000001-000", &mixed);
     assert_named(read(&ours, 1), "part-000001-000 at 4096", "a block of another checkpoint");

@@ -36,9 +36,9 @@ impl CheckpointWriter {
         PartWriter::create(&self.folder, self.identity, part)
     }
 
-    /// Writes the manifest, whose `parts` must be all parts that were begun, finished, in any
-    /// order. When this returns, the checkpoint is durable and complete. The checkpoint counts only
-    /// after the control file names it.
+    /// Writes the manifest. Its `parts` must be all parts that were begun, in any order, and each
+    /// part must be finished. When this returns, the checkpoint is durable and complete. The
+    /// checkpoint counts only after the control file names it.
     pub(crate) fn finish(self, mut manifest: Manifest) -> Result<()> {
         manifest.parts.sort_by_key(|part| part.part);
         let begun = self.parts.into_inner();

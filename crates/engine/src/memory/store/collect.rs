@@ -94,7 +94,7 @@ impl Collector {
     }
 
     /// Takes the next transaction to prune from queue `at`. Also returns the horizon, which is
-    /// above its timestamp.
+    /// above the transaction's timestamp.
     fn next(&self, at: usize, store: &Store, reach: Reach) -> Option<(Retired, Timestamp)> {
         let mut queue = self.queues[at].lock();
         let queue = &mut *queue;
@@ -176,7 +176,7 @@ impl Store {
         self.collect_some(own, budget, Reach::Known);
         if helps {
             // Another queue is pruned now and then, because threads that have stopped leave records
-            // in theirs.
+            // in their queues.
             let other = timestamp.tick() as usize % SHARDS;
             self.collect_some(other, budget, Reach::Now);
         }

@@ -1,8 +1,8 @@
 //! The number of bytes that the store holds, and its limit.
 //!
 //! Any thread runs this code. Each shard takes bytes from `whole` in advance, so that threads do
-//! not contend for one word. Invariant: `whole` is at least the number of bytes held plus those
-//! that shards have left. `whole` is at most `limit`, so no more than `limit` bytes are held. The
+//! not contend for one word. Invariant: `whole` is at least the bytes held plus the bytes that
+//! shards have left. `whole` is at most `limit`, so no more than `limit` bytes are held. The
 //! exception is [`Limit::charge`], which never fails (for deletes, and for a record that another
 //! thread removed meanwhile).
 

@@ -178,8 +178,9 @@ impl Chain {
         }
     }
 
-    /// The transaction that has replaced the version that a reader below `bound` expects;
-    /// `validate` would then fail. `None` if there is none, or if this is not decided yet.
+    /// The timestamp of a transaction that has replaced the version expected by a reader below
+    /// `bound`, so that `validate` would fail. `None` if there is no such transaction, or if its
+    /// outcome is not decided yet.
     pub(super) fn was_changed(&mut self, bound: Timestamp, expected: Option<Timestamp>) -> Option<Timestamp> {
         let found = self.read(bound).ok()?;
         let there = found.as_ref().filter(|version| version.value.is_some()).map(|version| version.wts);

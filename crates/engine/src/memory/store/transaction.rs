@@ -12,8 +12,8 @@
 //! 3. A writing transaction waits only for transactions with lower timestamps. Each wait is without
 //!    a latch and lasts at most `lock_wait`.
 //! 4. The versions that a transaction has seen need not be consistent before it is validated, so no
-//!    code here relies on that. Only `KeyExists` is returned after everything seen so far was
-//!    validated, because callers give up on this error.
+//!    code here relies on their consistency. `KeyExists` is the exception: everything seen so far
+//!    is validated before this error is returned, because callers give up on it.
 
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{ConflictCause, Key, Record, Value, Version};

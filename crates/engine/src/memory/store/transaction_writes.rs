@@ -252,7 +252,7 @@ mod tests {
     fn every_key_is_found_however_many_there_are_and_after_going_back() {
         let table = TableId::new(1);
         let key = |number: u64| number.to_be_bytes();
-        // So that many hashes collide.
+        // Many of these hashes collide.
         let hash = |number: u64| number % 7;
         let mut writes = WriteSet::default();
         let mut marks = Vec::new();

@@ -388,7 +388,7 @@ fn undo(store: &Store, status: &Arc<TxnStatus>, writes: &[Write]) {
 pub(crate) struct Validated {
     open: Open,
     timestamp: Timestamp,
-    /// The greatest timestamp that the transaction may have seen.
+    /// Timestamp up to which the transaction may have seen or written versions.
     seen_to: Timestamp,
     depends: Dependencies,
     /// The status of the versions; `None` if the transaction writes nothing.
@@ -402,8 +402,8 @@ impl Validated {
         self.timestamp
     }
 
-    /// The greatest timestamp that the transaction may have seen. The caller passes it to
-    /// [`Store::acknowledge`] when it acknowledges the transaction.
+    /// Timestamp up to which the transaction may have seen or written versions. The caller passes
+    /// it to [`Store::acknowledge`] when it acknowledges the transaction.
     pub(crate) fn seen_to(&self) -> Timestamp {
         self.seen_to
     }

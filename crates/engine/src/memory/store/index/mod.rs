@@ -182,8 +182,8 @@ impl Index {
         }
     }
 
-    /// Adds to `out` the records of an interval in the first leaf of the walk, in the order of the
-    /// walk.
+    /// Adds to `out` those records of an interval that lie in the first leaf of the walk, in the
+    /// order of the walk.
     pub(super) fn walk(
         &self,
         from: Bound<&[u8]>,
@@ -201,9 +201,9 @@ impl Index {
         }
     }
 
-    /// Adds to `out` the records of an interval in the lowest leaf, and raises the `rts` of the
-    /// gaps in the interval to `rts`. So later insertions into them have later timestamps. Both are
-    /// done under one latch, so each key is either found or refused.
+    /// Adds to `out` those records of an interval that lie in its lowest leaf, and raises the `rts`
+    /// of the leaf's gaps in the interval to `rts`. So later insertions into these gaps have later
+    /// timestamps. Both are done under one latch, so each key is either found or refused.
     pub(super) fn pass(
         &self,
         from: Bound<&[u8]>,

@@ -124,7 +124,7 @@ impl Shard {
         let Ok(mut hole) = self.find(hash, key) else { return };
         self.places[hole] = None;
         self.entries -= 1;
-        // Move entries that lie behind the free place because it was taken.
+        // Moves back each entry that lies behind the free place only because that place was taken.
         let mut at = hole;
         loop {
             at = (at + 1) & self.mask();

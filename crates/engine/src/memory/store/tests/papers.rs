@@ -15,8 +15,8 @@ fn store_of(settings: Settings) -> (Arc<Store>, Arc<FakeLog>) {
     (Store::new(settings, log.clone()), log)
 }
 
-/// Runs a transaction that cannot commit: it reads `a` and `x` and inserts a new key, and before it
-/// ends a transaction with an earlier timestamp changes `x`. Returns whether a third transaction,
+/// Runs a transaction that cannot commit: it reads `a` and `x` and inserts a new key. Before its
+/// end, a transaction with an earlier timestamp changes `x`. Returns whether a third transaction,
 /// which began before both, can still write `a` at its own timestamp, and how many records there
 /// are afterwards.
 fn doomed(store: &Arc<Store>, key: &[u8]) -> (bool, u64) {
@@ -82,8 +82,8 @@ fn a_transaction_that_is_late_is_checked_at_the_timestamp_that_it_is_going_to_ha
     assert!(late.get(&table, b"x").expect("get").is_some());
     put(&store, &table, b"x", b"2");
     put(&store, &table, b"a", b"2");
-    // Its own timestamp is below that of `a`'s version, and at that timestamp `x` has its old
-    // value.
+    // The timestamp of `late` is below that of the last versions of `a` and `x`. At its own
+    // timestamp `x` still has the value that `late` has read.
     late.put(&table, b"a", b"late").expect("a later timestamp may do");
     late.put(&table, b"n", b"new").expect("put");
     assert!(matches!(late.validate(), Err(Error::Conflict { kind: ConflictKind::Changed, .. })));
