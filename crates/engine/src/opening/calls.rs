@@ -109,6 +109,7 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::with_number;
     use std::sync::atomic::AtomicBool;
 
     #[test]
@@ -124,6 +125,25 @@ mod tests {
         calls.refuse(ENDING);
         assert!(calls.enter(ENDING).is_none());
         calls.drain();
+    }
+
+    #[test]
+    fn each_shard_refuses_calls_and_is_drained() {
+        for shard in 0..SHARDS {
+            let calls = Calls::new();
+            let enter = || with_number(shard, || calls.enter(CLOSING));
+            let inside = enter().expect("it is open");
+            calls.refuse(CLOSING);
+            assert!(enter().is_none(), "shard {shard}: a call enters");
+            std::thread::scope(|scope| {
+                let drain = scope.spawn(|| calls.drain());
+                while !calls.is_draining() && !drain.is_finished() {
+                    std::thread::yield_now();
+                }
+                assert!(!drain.is_finished(), "shard {shard}: a call is in flight");
+                calls.leave(inside);
+            });
+        }
     }
 
     #[test]

@@ -300,3 +300,78 @@ impl<H: DerefMut<Target: Opened>> DerefMut for Call<H> {
         &mut self.handle
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use katydid_device::{Directory, MemoryDirectory};
+    use std::sync::Arc;
+
+    /// The state of an opening at a step of closing.
+    #[derive(Debug, PartialEq)]
+    struct Found {
+        step: &'static str,
+        calls_enter: bool,
+        visits_enter: bool,
+        is_locked: bool,
+    }
+
+    /// An engine whose steps note the state of the opening.
+    struct Watching {
+        opening: Opening,
+        directory: MemoryDirectory,
+        found: Mutex<Vec<Found>>,
+    }
+
+    impl Watching {
+        fn note(&self, step: &'static str) {
+            let calls_enter = Call::enter(self).is_ok();
+            let visits_enter = self.opening.visit().is_ok();
+            let is_locked = self.directory.lock().is_err();
+            self.found.lock().push(Found { step, calls_enter, visits_enter, is_locked });
+        }
+    }
+
+    impl Opened for Watching {
+        fn opening(&self) -> &Opening {
+            &self.opening
+        }
+    }
+
+    impl Closes for Watching {
+        fn end_waits(&self) {
+            self.note("end_waits");
+        }
+
+        fn stop_threads(&self) {
+            self.note("stop_threads");
+        }
+
+        fn finish(&self) -> Result<()> {
+            self.note("finish");
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_step_of_closing_refuses_what_the_table_says_and_keeps_the_lock() {
+        let directory = MemoryDirectory::new();
+        let lock = directory.lock().expect("a free directory");
+        let (_, gate) = Gate::wrap(Arc::new(directory.clone()));
+        let opening = Opening::new(gate, lock, Duration::MAX);
+        let engine = Watching { opening, directory, found: Mutex::default() };
+        engine.note("open");
+        engine.opening.close(&engine).expect("close");
+        engine.note("closed");
+        let found =
+            |step, calls_enter, visits_enter, is_locked| Found { step, calls_enter, visits_enter, is_locked };
+        let expected = [
+            found("open", true, true, true),
+            found("end_waits", false, true, true),
+            found("stop_threads", false, true, true),
+            found("finish", false, false, true),
+            found("closed", false, false, false),
+        ];
+        assert_eq!(*engine.found.lock(), expected);
+    }
+}

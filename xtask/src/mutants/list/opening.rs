@@ -1,7 +1,7 @@
 //! Mutants of one opening of a database: handles of another opening, and the order in which an
 //! opening ends.
 
-use super::tests::{BACKUP, CLOSING, HANDLES, OPENING, READ_ONLY, SOCKET};
+use super::tests::{BACKUP, CLOSING, CLOSING_STEPS, HANDLES, OPENING_SHARDS, READ_ONLY, SOCKET};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -108,21 +108,21 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/opening/mod.rs",
         old: "        self.calls.refuse(CLOSING);\n",
         new: "",
-        tests: CLOSING,
+        tests: CLOSING_STEPS,
     },
     Mutant {
         name: "visits are refused as soon as calls are",
         file: "crates/engine/src/opening/mod.rs",
         old: "self.calls.enter(ENDING).ok_or(Error::Closed)?",
         new: "self.calls.enter(CLOSING).ok_or(Error::Closed)?",
-        tests: CLOSING,
+        tests: CLOSING_STEPS,
     },
     Mutant {
         name: "the directory is given back before the last checkpoint",
         file: "crates/engine/src/opening/mod.rs",
         old: "        last.outcome = engine.finish();\n",
         new: "        drop(self.directory_lock.lock().take());\n        last.outcome = engine.finish();\n",
-        tests: CLOSING,
+        tests: CLOSING_STEPS,
     },
     Mutant {
         name: "a second caller of close returns at once",
@@ -143,13 +143,13 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/opening/calls.rs",
         old: "        for shard in &self.shards {\n            while",
         new: "        for shard in self.shards.iter().take(1) {\n            while",
-        tests: OPENING,
+        tests: OPENING_SHARDS,
     },
     Mutant {
         name: "new calls are refused in one shard only",
         file: "crates/engine/src/opening/calls.rs",
         old: "self.shards.iter().for_each(|shard| {",
         new: "self.shards.iter().take(1).for_each(|shard| {",
-        tests: OPENING,
+        tests: OPENING_SHARDS,
     },
 ];

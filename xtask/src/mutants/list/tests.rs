@@ -15,6 +15,7 @@ pub const CICADA: &[&str] = &["-p", "katydid", "--lib", "store::tests::papers"];
 pub const CICADA_RULES: &[&str] = &["-p", "katydid", "--test", "memory", "papers::"];
 pub const CLUSTERS: &[&str] = &["-p", "katydid-replica", "--lib", "simulation::clusters"];
 pub const CLOSING: &[&str] = &["-p", "katydid", "--test", "closing"];
+pub const CLOSING_STEPS: &[&str] = &["-p", "katydid", "--lib", "opening::tests"];
 pub const CONSUMERS: &[&str] = &["-p", "katydid-wal", "--test", "main", "consumers::"];
 pub const CONTROL: &[&str] = &["-p", "katydid-wal", "--lib", "control::"];
 /// These tests use the simulated device. Over logs in NVRAM they take minutes, and notice no
@@ -59,7 +60,7 @@ pub const NVRAM_ENTRIES: &[&str] = &["-p", "katydid-wal", "--lib", "nvram::entri
 pub const NV_LOGGING: &[&str] = &["-p", "katydid-wal", "--test", "main", "nv_logging::"];
 pub const NVRAM_SIM: &[&str] = &["-p", "katydid-device", "--test", "main", "nvram_sim::"];
 pub const OPEN_RANGES: &[&str] = &["-p", "katydid", "--test", "main", "open_ranges::"];
-pub const OPENING: &[&str] = &["-p", "katydid", "--lib", "opening::"];
+pub const OPENING_SHARDS: &[&str] = &["-p", "katydid", "--lib", "opening::calls::tests::each_shard"];
 pub const ORDER: &[&str] = &["-p", "katydid", "--test", "crash", "order::"];
 pub const PAGED_RACES: &[&str] = &["-p", "katydid", "--lib", "paged::races_tests"];
 pub const PAGE_FIXTURE: &[&str] = &["-p", "katydid", "--lib", "paged::page::tests::fixture"];
