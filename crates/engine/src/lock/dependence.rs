@@ -22,14 +22,14 @@
 //! These rules suffice. Let W have written k and released it early with commit end e, and let R be
 //! granted a lock that conflicts with W's. Then W's removal from the holders precedes R's grant in
 //! the shard's order. (For an interval: R's visit of k's shard found no W, or R waited until W had
-//! left all shards and visits them again.) By 2, e was published before the removal, by 3 R's read
-//! comes after it, and by 1 the value that R reads is at least e. R waits until the log is durable
-//! up to that value before it is acknowledged, so no program learns k's new value before it is
-//! durable. If e were published after the removal, R could be granted in between, read the bucket's
-//! old value, and be acknowledged as a read-only transaction. A crash would then undo the value
-//! that R has reported. W's own dependencies are not recorded here: W's records lie above the
-//! commit records on which W depended when it appended them (`Writer::depend_on`), so a log that is
-//! durable up to e includes those commit records.
+//! left all shards and visits them again.) By rule 2, e was published before the removal; by rule
+//! 3, R reads the bucket after the grant; so by rule 1 the value that R reads is at least e. R
+//! waits until the log is durable up to that value before it is acknowledged, so no program learns
+//! k's new value before it is durable. If e were published after the removal, R could be granted in
+//! between, read the bucket's old value, and be acknowledged as a read-only transaction. A crash
+//! would then undo the value that R has reported. W's own dependencies are not recorded here: W's
+//! records lie above the commit records on which W depended when it appended them
+//! (`Writer::depend_on`), so a log that is durable up to e includes those commit records.
 //!
 //! A table's newest commit end is far above what most intervals depend on. After the holder of an
 //! interval has read its keys, the holder may use a nearer value instead
@@ -45,7 +45,7 @@
 
 use crate::Lsn;
 
-/// Buckets of one shard.
+/// Number of buckets of a shard.
 const BUCKETS: usize = 64;
 
 /// The commit ends published in one shard.
@@ -64,19 +64,20 @@ impl Dependence {
         *bucket = (*bucket).max(commit_end);
     }
 
-    /// Dependency of a holder of the key hashed to `hash`.
+    /// Returns the commit end on which a holder of the key hashed to `hash` depends.
     pub(super) fn of_point(&self, hash: u64) -> Lsn {
         self.buckets.as_ref().map_or(Lsn::ZERO, |buckets| buckets[bucket(hash)])
     }
 
-    /// Dependency of a holder of any interval on the keys of this shard.
+    /// Returns the commit end on which a holder of any interval depends, for the keys of this
+    /// shard.
     pub(super) fn of_interval(&self) -> Lsn {
         self.newest
     }
 }
 
-/// Returns the bucket of a hash, which its lowest bits choose, because its highest bits choose the
-/// shard.
+/// Returns the index of the bucket of `hash`. The lowest bits choose it, because the highest bits
+/// have chosen the shard.
 fn bucket(hash: u64) -> usize {
     (hash % BUCKETS as u64) as usize
 }

@@ -28,10 +28,11 @@ pub(super) struct Waiter {
     pub(super) mode: PointMode,
     /// True if the transaction already holds the key, in a weaker mode.
     pub(super) upgrade: bool,
-    /// Place in the table's order of waits, which orders this waiter and waiting ranges.
+    /// Position in the order of all waits of the table. It tells which ranges began to wait
+    /// earlier.
     pub(super) ticket: Ticket,
-    /// True if this waiter is granted before ranges that wait, because waiting for them would have
-    /// closed a cycle.
+    /// True if this waiter may be granted before waiting ranges, because waiting for them would
+    /// have closed a cycle.
     pub(super) passes_ranges: bool,
 }
 

@@ -2,9 +2,9 @@
 //! release at the end.
 //!
 //! Only the transaction's thread uses the list, so it needs no latch. The bytes of all keys lie in
-//! one buffer, and an index of hashes is made for more than [`UNINDEXED`] keys. So acquiring a lock
-//! allocates no memory here on average. Memory is bounded by the locks held, and freed when a large
-//! transaction ends. An emptied list is reused by the next transaction together with its lock
+//! one buffer, and an index of hashes is made for more than [`UNINDEXED`] keys. So most
+//! acquisitions allocate no memory here. Memory is bounded by the locks held, and freed when a
+//! large transaction ends. An emptied list is reused by the next transaction together with its lock
 //! spaces, so that their reference counts do not change with each transaction.
 
 use super::OWN_AFTER;
@@ -23,9 +23,9 @@ use std::time::Duration;
 
 /// Number of points up to which comparing each is quicker than an index.
 const UNINDEXED: usize = 8;
-/// Capacity of each vector, in elements, that is kept for the next transaction.
+/// Maximum capacity, in elements, of each vector that is kept for the next transaction.
 const KEPT: usize = 1024;
-/// Number of lock spaces that are kept for the next transaction.
+/// Maximum number of lock spaces that are kept for the next transaction.
 const KEPT_SPACES: usize = 4;
 const FREE: u32 = u32::MAX;
 
@@ -42,7 +42,7 @@ struct HeldSpace {
 pub(super) struct HeldRange {
     pub(super) id: RangeId,
     pub(super) interval: Interval,
-    /// Dependency of the range's holder, for all parts by which the range has grown.
+    /// The greatest dependency ([`super::LockGrant`]) that any part of the range was granted with.
     pub(super) depends_on: Lsn,
 }
 
@@ -223,7 +223,7 @@ impl TxnLocks {
         }
         let (key_at, key_len) = (self.keys.len(), key.len() as u32);
         if key_at == 0 {
-            // So the buffer of a small transaction does not grow twice.
+            // With 128 bytes, the buffer of a small transaction need not grow again.
             self.keys.reserve(key.len().max(128));
         }
         self.keys.extend_from_slice(key);

@@ -7,8 +7,8 @@
 //! 2. A transaction has at most [`RANGES_MAX`] ranges in a table. An interval that overlaps or
 //!    touches one of them extends that range; any other interval beyond this number extends the
 //!    last range over the keys between. Writers compare their key with every range, so more ranges
-//!    would slow all writers; a transaction with that many scans locks keys that it has not read
-//!    instead.
+//!    would slow all writers; instead, a transaction with that many scans also locks keys that it
+//!    has not read.
 //! 3. An extension is a separate range until it is granted, and is then merged into the range that
 //!    it extends.
 
@@ -28,9 +28,9 @@ const RANGES_MAX: usize = 32;
 
 impl Locks {
     /// Locks all keys between two bounds for reading, present or not. An interval that touches a
-    /// range of `txn` extends that range. May wait; the caller holds no latch. After a conflict a
-    /// part of the interval may be held; the next grant that this part covers returns its
-    /// dependency.
+    /// range of `txn` extends that range. May wait; the caller holds no latch. After a conflict
+    /// `txn` may hold a part of the interval. The next request inside this part then returns the
+    /// part's dependency.
     pub(crate) fn acquire_range(
         &self,
         txn: &mut TxnLocks,

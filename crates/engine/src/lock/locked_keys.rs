@@ -33,7 +33,7 @@ impl LockedKeys {
         self.alone.as_ref().is_some_and(|(alone, _)| alone.as_slice() == key)
     }
 
-    /// The lock of `key`, if a transaction has it.
+    /// Returns the lock of `key`, if there is one.
     #[inline]
     pub(super) fn get_mut(&mut self, key: &[u8]) -> Option<&mut Entry> {
         match &mut self.alone {

@@ -15,7 +15,7 @@
 //! | `resource` | the resource of a lock as errors show it; `Conflict` |
 //! | `entry` | holders and queue of one key |
 //! | `range` | intervals, and the interval locks of one table |
-//! | `space` | a table's shards and ranges; the fast paths; why range and point find each other |
+//! | `space` | a table's shards and ranges; the fast paths; why a range and a point find each other |
 //! | `point`, `interval` | the slow paths: waiting for a point, for a range |
 //! | `release` | releasing all locks of a transaction |
 //! | `wait` | waits-for graph, victims, sleeping and waking |
@@ -91,9 +91,9 @@ pub(crate) const OWN_AFTER: Duration = Duration::from_millis(100);
 pub(crate) struct LockGrant {
     /// Position up to which the log must be durable before the holder is acknowledged, because of
     /// the values that the lock lets it see. Zero if a point was already held, because its first
-    /// grant has returned the position. A held range returns its position again, also for the keys
-    /// that it covers: if the request that extended the range failed at its second part, the
-    /// position of the first part was not returned.
+    /// grant has returned the position. A request inside a held range returns the range's position
+    /// each time: the request that extended the range may have failed at its second part, and so
+    /// not have returned the position of the first.
     pub(crate) depends_on: Lsn,
 }
 
@@ -148,7 +148,7 @@ impl Locks {
         self.spaces.lock().remove(&table);
     }
 
-    /// Identifies this database, for the time that a call of `transact` may wait in it.
+    /// Returns the key under which a call of `transact` counts its waits in this database.
     pub(crate) fn key(&self) -> DatabaseKey {
         DatabaseKey::of(self)
     }
@@ -276,8 +276,8 @@ impl Locks {
     }
 
     /// Sleeps until the wait that `txn` has begun is over. From time to time it checks whether a
-    /// blocker was used last by the calling thread. If so, that transaction has been idle since,
-    /// and the wait is in vain if this thread has to end it.
+    /// blocker was used last by the calling thread. If so, that blocker is idle while this thread
+    /// sleeps, and the wait is in vain if only this thread can end it.
     fn sleep(&self, txn: &TxnLocks, parker: &Parker) -> Result<(), Conflict> {
         let me = txn.id();
         let patience = body::patience(self.key(), self.lock_wait);

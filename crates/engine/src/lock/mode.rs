@@ -1,7 +1,7 @@
 //! Modes of locks, and which of them are compatible.
 
 /// Mode of a lock on a key, ordered by strength. A transaction that holds a mode also has the
-/// rights of the weaker ones.
+/// rights of the weaker modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PointMode {
     /// To read.
@@ -15,7 +15,8 @@ pub(crate) enum PointMode {
 }
 
 impl PointMode {
-    /// Returns whether another transaction may hold `other` at the same time. Symmetric.
+    /// Returns whether another transaction may hold `other` at the same time. The relation is
+    /// symmetric.
     pub(crate) const fn admits(self, other: PointMode) -> bool {
         use PointMode::{Shared, Update};
         matches!((self, other), (Shared, Shared | Update) | (Update, Shared))

@@ -1,8 +1,8 @@
 //! The thread that used each open transaction last, for a waiter that may be waiting for its own
 //! thread.
 //!
-//! A thread that waits for a lock of a transaction which only the same thread can end waits in
-//! vain. The lock manager does not know which thread will end a transaction, only which thread has
+//! A thread waits in vain for a lock if only this thread can end the transaction that holds the
+//! lock. The lock manager does not know which thread will end a transaction, only which thread has
 //! used it last. So a waiter first waits for a while (`Locks::sleep`), and then checks whether its
 //! own thread was the last to use a blocker.
 //!

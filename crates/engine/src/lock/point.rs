@@ -115,7 +115,7 @@ impl Locks {
     }
 
     /// Removes a waiter that was not granted from the queue, and grants the requests that waited
-    /// only for it. Returns the transactions that hold the lock that it wanted.
+    /// only for it. Returns the holders of the lock that the waiter wanted.
     fn leave_queue(
         &self,
         me: TxnId,
@@ -151,9 +151,9 @@ impl Locks {
         holders
     }
 
-    /// Grants the requests in the queues of `keys` that are grantable after a range was granted or
-    /// removed, or after a point was released. `edges` is `Kept` if a transaction has ended, and
-    /// `New` otherwise.
+    /// Grants each request in the queues of `keys` that has become grantable, because a range was
+    /// granted or removed, or a point was released. `edges` is `Kept` if a transaction has ended,
+    /// and `New` otherwise.
     pub(super) fn review_points(
         &self,
         space: &LockSpace,
@@ -177,7 +177,7 @@ impl Locks {
     }
 }
 
-/// The edges of waiters stay as they are, or are recomputed.
+/// Says whether the edges of waiters stay as they are or are recomputed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edges {
     Kept,
@@ -251,7 +251,7 @@ fn ranges_against(ranges: &Ranges, key: &[u8], waiter: &Waiter, out: &mut Vec<Tx
     }
 }
 
-/// Makes the new exclusive holder of `key` a blocker of the ranges that wait around it.
+/// Makes the new exclusive holder of `key` a blocker of the waiting ranges that contain `key`.
 fn tell_ranges(ranges: &mut Ranges, writer: TxnId, key: &[u8], graph: &mut Graph) {
     for range in ranges.waiting() {
         if range.txn != writer

@@ -14,7 +14,7 @@ use crate::ids::TxnId;
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// The place of a wait in its table's order.
+/// Position of a wait in the order of all waits of its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(u64);
 
@@ -60,7 +60,7 @@ fn high_cut(high: &Bound<Box<[u8]>>) -> Cut<'_> {
     }
 }
 
-/// The bound on the other side of the same cut; `None` for an unbounded side.
+/// Returns the bound that an adjacent interval has at the same cut. `None` if `bound` is unbounded.
 fn opposite(bound: &Bound<Box<[u8]>>) -> Option<Bound<Box<[u8]>>> {
     match bound {
         Bound::Included(key) => Some(Bound::Excluded(key.clone())),
@@ -211,8 +211,8 @@ impl Ranges {
         );
     }
 
-    /// Adds to `out` the transactions other than `txn` with a range that contains `key` and has
-    /// waited since before `ticket`.
+    /// Adds to `out` the transactions other than `txn` with a range that contains `key` and began
+    /// to wait before `ticket`.
     pub(super) fn waiting_against(&self, txn: TxnId, key: &[u8], ticket: Ticket, out: &mut Vec<TxnId>) {
         out.extend(
             self.locks
@@ -223,7 +223,7 @@ impl Ranges {
         );
     }
 
-    /// Adds to `out` the transactions other than `txn` that have waited since before `id` for an
+    /// Adds to `out` the transactions other than `txn` that began to wait before `id` for an
     /// exclusive lock on a key of `interval`.
     pub(super) fn points_against(&self, txn: TxnId, interval: &Interval, id: RangeId, out: &mut Vec<TxnId>) {
         out.extend(
@@ -242,7 +242,8 @@ impl Ranges {
         self.points.retain(|point| point.txn != txn);
     }
 
-    /// The keys in `interval` for which transactions wait exclusively, in the order of the waits.
+    /// Returns the keys in `interval` for which transactions wait for an exclusive lock, in the
+    /// order of the waits.
     pub(super) fn points_in(&self, interval: &Interval) -> Vec<Box<[u8]>> {
         let inside = self.points.iter().filter(|point| interval.contains(&point.key));
         inside.map(|point| point.key.clone()).collect()

@@ -10,11 +10,11 @@
 //! Why a range and an exclusive point always find each other: the acquirer of the range visits the
 //! point's shard after it has counted the range. If the point's critical section comes before the
 //! visit, the visit finds the holder. If the critical section comes after the visit, the shard's
-//! mutex makes the count visible. The writer then reads at least one as long as the range is
-//! registered, takes the range mutex, and finds the range in the list. If a range were counted
-//! after the visit, a writer could read zero in between, and the scan would miss its key: a
-//! phantom. (So the atomic needs no ordering of its own; it is Acquire/AcqRel until a measurement
-//! shows a gain.)
+//! mutex makes the count visible. The writer then reads a count of at least one as long as the
+//! range is registered, takes the range mutex, and finds the range in the list. If a range were
+//! counted after the visit, a writer could read zero in between, and the scan would miss the
+//! writer's key: a phantom. (So the atomic needs no ordering of its own; it is Acquire/AcqRel until
+//! a measurement shows a gain.)
 //!
 //! Any thread runs this code. Ranks: range mutex < shards; no thread holds two shards.
 
@@ -61,7 +61,7 @@ pub(super) struct Shard {
 impl Shard {
     /// The lock of `key`; adds a vacant one if there is none.
     pub(super) fn entry(&mut self, key: &[u8]) -> &mut Entry {
-        // Two searches cost less than a copy of the key, which only a new key needs.
+        // Two searches cost less than a copy of the key, and only a new key needs the copy.
         if self.entries.get_mut(key).is_none() {
             self.entries.insert(key, Entry::default());
         }

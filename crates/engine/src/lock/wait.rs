@@ -222,8 +222,8 @@ impl Graph {
         }
     }
 
-    /// Returns whether any transaction waits for `txn`. Mostly none does, and one pass over the
-    /// nodes is cheaper than a search.
+    /// Returns whether any transaction waits for `txn`. Mostly no transaction does, and one pass
+    /// over the nodes is cheaper than a search.
     fn is_waited_for(&self, txn: TxnId) -> bool {
         self.nodes.values().any(|node| node.blockers.contains(&txn))
     }

@@ -3,11 +3,11 @@
 //!
 //! Runs on transaction threads; the checkpointer reads the table. Invariants:
 //!
-//! 1. A slot's latch (rank 5) is held from before a record of its transaction gets its place in the
-//!    log until the slot is updated. A checkpoint captures the slots after its begin record has a
-//!    place and a barrier of the log is passed, so records appended later lie above that place. The
-//!    capture therefore misses no record below the begin record: the writer of such a record either
-//!    has updated its slot already or holds the latch.
+//! 1. A thread takes a slot's latch (rank 5) before it appends a record of the slot's transaction,
+//!    and releases the latch after it has updated the slot. A checkpoint captures the slots after
+//!    its begin record has a place and a barrier of the log is passed, so records appended later
+//!    lie above that place. The capture therefore misses no record below the begin record: the
+//!    writer of such a record either has updated its slot already or holds the latch.
 //! 2. A transaction whose commit record lies before the begin record is never captured as active,
 //!    for the reason given in invariant 1.
 //! 3. `first` of an occupied slot is at or below every record of its transaction, so a log kept
@@ -76,7 +76,8 @@ impl Slot {
 #[derive(Debug)]
 struct Shard {
     /// The next transaction id of this shard is `next * SHARDS + shard`. The shard's threads read
-    /// and increment it. Relaxed, because it matters only that no two calls get the same value.
+    /// and increment it. The accesses are Relaxed, because it matters only that no two calls get
+    /// the same value.
     next: AtomicU64,
     #[expect(clippy::vec_box, reason = "a writer goes to its transaction and back without being copied")]
     idle: Mutex<Vec<Box<Writer>>>,
@@ -247,8 +248,8 @@ impl ActiveTable {
         (count, oldest)
     }
 
-    /// The transaction with the oldest first record. Waits for the latches of slots that are being
-    /// appended for, so the caller must hold no latch.
+    /// The transaction with the oldest first record. Waits for the latch of each slot whose
+    /// transaction is appending, so the caller must hold no latch.
     pub(crate) fn oldest_of_all(&self) -> Option<(TxnId, Lsn)> {
         let slots = self.slots.lock().clone();
         let firsts = slots.iter().map(|slot| {

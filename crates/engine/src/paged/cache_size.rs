@@ -1,9 +1,9 @@
 //! Memory that the cache of pages may take.
 //!
 //! `CacheSize::of` is pure; the thread that opens calls it. A size in the options is used as it is.
-//! Without one, the cache takes a share of the memory that this process may use. With buffered I/O
-//! the share is smaller, because the system's page cache keeps pages, too: the memory that the
-//! store does not take serves pages that are not in its own cache.
+//! Without a size in the options, the cache takes a share of the memory that this process may use.
+//! With buffered I/O the share is smaller, because the system's page cache keeps pages, too: the
+//! memory that the store does not take serves pages that are not in its own cache.
 
 use katydid_device::Method;
 
@@ -16,8 +16,8 @@ const UNKNOWN: usize = 256 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CacheSize {
     pub(crate) bytes: usize,
-    /// Bytes of memory of which the size is a share. `None` if the options give the size, or the
-    /// system does not say how much memory there is.
+    /// Bytes of memory of which the cache takes a share. `None` if the options give the size, or
+    /// the system does not say how much memory there is.
     pub(crate) share_of: Option<u64>,
 }
 

@@ -32,7 +32,7 @@ pub(crate) enum CatalogKey<'k> {
         /// True if the load is committed: the tree's contents are to become the table's.
         is_committed: bool,
     },
-    /// A key that begins like a load's, and is none.
+    /// A key that begins like the key of a load, and is not one.
     Malformed,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn decode(name: &[u8], entry: &[u8]) -> Result<Tree, Error> {
     Ok(Tree::new(TableId::new(table), PageId::new(root)))
 }
 
-/// The error of an entry whose key begins like that of a bulk load, and is none.
+/// Returns the error of an entry whose key begins like the key of a bulk load, and is not one.
 pub(crate) fn malformed(key: &[u8]) -> Error {
     Error::Corrupt {
         place: format!("the catalog's entry \"{}\"", key.escape_ascii()),

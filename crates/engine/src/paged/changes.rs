@@ -90,8 +90,8 @@ impl Head {
         head
     }
 
-    /// Decodes a head. No input panics. The error is the version, if the head is sound and this
-    /// program does not read its version.
+    /// Decodes a head. No input panics. The error is the head's version, if the head is sound and
+    /// this program cannot read that version.
     fn decode(head: &[u8]) -> std::result::Result<Head, Option<u32>> {
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|nth| head[at + nth]));
         let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|nth| head[at + nth]));
@@ -145,8 +145,8 @@ pub(crate) fn open(increment: &Unopened, page_bytes: usize) -> Result<(Head, Arc
     Ok((head, file))
 }
 
-/// Writes the pages of an increment to their places in `copy`, as far as these lie below page
-/// `pages`.
+/// Writes the pages of an increment to their places in `copy`, except pages numbered `pages` or
+/// higher.
 pub(crate) fn apply(
     head: &Head,
     file: &dyn File,

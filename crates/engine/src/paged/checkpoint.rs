@@ -177,14 +177,14 @@ impl Engine {
         }
     }
 
-    /// Takes a checkpoint that lets the log's start move as far as it can, if `is_needed` is still
-    /// true when it is this caller's turn.
+    /// Takes a checkpoint that lets the log's start move as far as it can, if `is_needed` still
+    /// returns true when this caller has the turn.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         if is_needed() {
             if self.log.is_bounded() {
-                // This includes pages whose latches are held now, because each dirty page keeps
-                // log.
+                // This includes pages whose latches are held now, because a dirty page keeps the
+                // log from its recovery LSN on.
                 self.pool.flush_all()?;
             } else {
                 self.pool.flush_older(self.log.reserved())?;

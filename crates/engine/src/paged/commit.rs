@@ -62,20 +62,21 @@ impl PagedTransaction {
         if release_now {
             engine.show_to_views(self.images.as_deref(), end);
         }
-        // The images also have long values that a rollback to a savepoint brought back: from now on
-        // another transaction may free their pages.
+        // The long values among the images are read before their pages are freed. This includes
+        // values that a rollback to a savepoint brought back: from now on another transaction may
+        // free their pages.
         if let Some(images) = &self.images {
             engine.views.settle_long(images, |versions, chain| engine.read_long(versions, chain));
         }
-        // The frees come before the release of the locks, so a transaction that has the table to
-        // itself finds no page to which nothing leads. If a free fails, it is made later: the
+        // The frees come before the release of the locks, so a transaction that then locks the
+        // table exclusively finds no unreachable page. If a free fails, it is made later: the
         // commit stands.
         let cleaned = if writer.has_chains() { engine.finish_commit(&mut writer) } else { Ok(()) };
         if release_now {
             if let Some(locks) = self.locks.take() {
                 engine.release_locks(locks, Some(end));
             }
-            // The writer's next transaction keeps its images in the same `TxnImages`.
+            // The writer's next transaction uses this `TxnImages` for its own images.
             writer.images = self.images.take();
         }
         match cleaned {

@@ -85,8 +85,8 @@ pub(crate) fn compact(
     })();
     drop(new);
     if written.is_err() {
-        // The new file is not needed any more, and its room may be the room that was lacking. It is
-        // no part of the database, whether or not it can be removed.
+        // Space may have been lacking, and the new file takes some. If the file cannot be removed,
+        // it is still no part of the database.
         let _removed = directory.remove(NEW_FILE_NAME);
         return written;
     }
@@ -227,7 +227,7 @@ impl Used {
         }
     }
 
-    /// Source of page `new` of the new file.
+    /// Returns the source of page `new` of the new file.
     fn old_of(&self, new: PageId) -> Source {
         let per_map = map::bits_per_map(self.page_bytes);
         match new {
@@ -296,8 +296,8 @@ impl<'a> Writer<'a> {
 mod tests {
     use super::*;
 
-    /// Compares with a list of places, across borders of maps. A map of 4,096 bytes has 32,384
-    /// bits.
+    /// Compares `Used` with a list of places, across borders of maps. A map of 4,096 bytes has
+    /// 32,384 bits.
     #[test]
     fn places_are_those_of_a_list() {
         let page_bytes = 4096;

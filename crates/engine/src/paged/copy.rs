@@ -1,14 +1,14 @@
 //! Copying a paged database: its pages while other threads change them, then the log that makes
 //! them one consistent state.
 //!
-//! Runs on the thread that copies, beside all other threads. The steps: (1) with the turn of
-//! checkpoints held, the log is pinned at its start and the control file is read; (2) pages are
-//! copied from the file, in the order of their places; (3) the log is made durable up to its end,
-//! which is the end of the copy; (4) the log is copied from the pin to that end.
+//! Runs on the thread that copies, beside all other threads. The steps: (1) while no checkpoint can
+//! run, the log is pinned at its start and the control file is read; (2) pages are copied from the
+//! file, in the order of their places; (3) the log is made durable up to its end, which is the end
+//! of the copy; (4) the log is copied from the pin to that end.
 //!
 //! The copy is a state that a crash at (3) might have left. So recovery of the copy yields exactly
 //! the transactions whose commit records end at or below that end (`docs/recovery.md`, "Copies").
-//! The rules that this takes:
+//! These rules ensure it:
 //!
 //! 1. A page is copied whole (its checksum is right), as it was in place at some moment after (1).
 //!    Every change that it lacks is listed in the pinned checkpoint or came later, and redo adds
@@ -85,8 +85,8 @@ impl Engine {
         if self.gate.is_shut() {
             return Err(self.poison_error());
         }
-        // Read after the end is known, because the number of a table is taken before a record names
-        // it.
+        // This is read after the end is known. A table's number is taken before any record names
+        // it, so `next_table` is above all table numbers in the copied log.
         let next_table = self.control.get().next_table;
         let grown = self.space.stat().pages;
         match (target.base, changes) {

@@ -209,7 +209,8 @@ impl Engine for PagedDatabase {
         engine.granted(|| engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive))?;
         // The transactions that used the table have committed or rolled back. Their records must
         // lie below the drop, because after the drop there is no table in which to undo them. The
-        // lock does not tell which of these transactions are durable.
+        // grant of the table's lock does not tell where those records end, so the log's barrier is
+        // used.
         engine.log.barrier();
         let _ddl = self.freeze_catalog()?;
         // Another call has dropped or renamed the table while this one waited.

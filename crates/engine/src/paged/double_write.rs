@@ -303,7 +303,7 @@ impl DoubleWrite {
     }
 
     /// Returns the position up to which the pages in place need the log, or zero if the area does
-    /// not say. A log that ends before it has lost durable records.
+    /// not say. A log that ends below this position has lost durable records.
     pub(crate) fn log_needed(&self) -> Result<Lsn> {
         Ok(read_header(self.file.as_ref(), &self.place, self.database, self.page_bytes)?.1)
     }

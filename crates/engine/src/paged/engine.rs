@@ -42,12 +42,12 @@ use katydid_wal::{Append, AppendClass, Appended, Dependencies, Durability, Kind,
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A commit that is not durable yet, and the locks that its transaction keeps until then.
+/// A commit that is not durable yet, and the locks that its transaction keeps until it is durable.
 #[derive(Debug)]
 pub(crate) struct PendingLocks {
     pub(crate) committed: Committed,
     pub(crate) locks: TxnLocks,
-    /// Images that views read until then, instead of the transaction's changes.
+    /// Images that views read instead of the transaction's changes until the commit is durable.
     pub(crate) images: Option<Arc<TxnImages>>,
 }
 
@@ -112,9 +112,9 @@ pub(crate) struct LogBarrier {
     log: Stream,
     opening: Arc<Opening>,
     /// Start of a record, or end of the log at its opening. Everything that is appended from now on
-    /// lies above it. `None` if the log keeps the order of appends, because its reserved frontier
-    /// then serves. Raised (AcqRel) after a barrier of the log was passed, read (Acquire) before an
-    /// append.
+    /// lies above it. `None` if the log keeps the order of appends, because the reserved frontier
+    /// then serves as the floor. Raised (AcqRel) after a barrier of the log was passed, read
+    /// (Acquire) before an append.
     floor: Option<AtomicU64>,
     gate: Gate,
     place: String,
@@ -204,7 +204,8 @@ impl Engine {
     #[cold]
     pub(crate) fn poison(&self, what: &'static str) -> Error {
         let error = self.barrier.poison(what);
-        // Locks of transactions that cannot be rolled back are never released.
+        // Waits for locks end now, because transactions that cannot be rolled back never release
+        // theirs.
         self.locks.shut();
         error
     }
@@ -231,8 +232,9 @@ impl Engine {
     }
 
     /// Helps to make room on the thread that wants to write, because the log is at its hard limit.
-    /// The write is refused only if that did not help. No checkpoint is taken that cannot move the
-    /// log's start: each refusal would lengthen the log by a checkpoint's records.
+    /// The write is refused only if that did not help. A checkpoint that cannot move the log's
+    /// start is not taken; otherwise each refused write would lengthen the log by a checkpoint's
+    /// records.
     #[cold]
     fn make_log_room(&self) -> Result<()> {
         let limit = self.options.advanced.log_hard_bytes;
@@ -347,7 +349,7 @@ impl Engine {
 
     /// Turns a refused lock into the caller's error. A refusal is not the holder's fault, and gets
     /// another error, in three cases: the gate has shut, the database is being closed (in both
-    /// cases some locks are kept for good), or the holder could not be rolled back so far.
+    /// cases some locks are kept for good), or the holder's rollback has failed so far.
     pub(crate) fn conflict(&self, conflict: Conflict) -> Error {
         if conflict.kind == ConflictKind::Timeout && self.gate.is_shut() {
             return self.poison_error();

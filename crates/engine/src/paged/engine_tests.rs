@@ -1,5 +1,5 @@
-//! A bug, or a panic, in the middle of a change whose record is in the log already. The database
-//! must shut itself off.
+//! Tests of a bug or a panic in the middle of a change whose record is in the log already. The
+//! database must shut itself off.
 
 use crate::paged::page::Value;
 use crate::pause::{PausePoint, with_hook};

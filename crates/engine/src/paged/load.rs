@@ -55,7 +55,7 @@ pub(crate) struct PagedLoad {
     tree: Tree,
     load: TreeLoad,
     is_empty: bool,
-    /// True if this load has no longer to free its tree.
+    /// True if this load no longer has to free its tree.
     is_over: bool,
 }
 
@@ -242,7 +242,7 @@ impl PagedDatabase {
                 engine.exchange_loaded(table, tree)?;
             }
             if access == Access::ReadOnly {
-                // The tree that is left only takes room.
+                // The tree is left, and only takes room.
                 continue;
             }
             match self.remove_load(tree, is_committed) {

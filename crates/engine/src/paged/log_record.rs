@@ -67,8 +67,8 @@ pub(crate) struct ActiveEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// Returns the record before this one in its transaction, or zero if there is none. No record of
-/// this engine has a commit stamp instead.
+/// Returns the record before this one in its transaction, or zero if there is none. Fails if the
+/// record has a commit stamp instead, because no record of this engine has one.
 pub(crate) fn previous(chain: Chain) -> Result<Lsn, Malformed> {
     match chain {
         Chain::Previous(previous) => Ok(previous),

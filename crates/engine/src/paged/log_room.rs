@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 /// Interval at which a waiting transaction checks for room.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Maximum time that the oldest transaction that has written waits for others, whose ends give back
-/// the room reserved for them. It is short, because the others may be waiting for the oldest.
+/// Maximum time for which the oldest writing transaction waits for other transactions to end and to
+/// give back reserved room. It is short, because the others may be waiting for the oldest.
 const AS_OLDEST: Duration = Duration::from_millis(20);
 
 /// Decrease of the taken share, per mille, after which a call that found the log full is tried
@@ -132,9 +132,9 @@ impl Engine {
                 let (used, limit) = used_and_limit(&self.log);
                 return Err(self.log_full(used, limit));
             }
-            // The thread polls. An ending transaction does not wake it, because it would have to
-            // look for waiting transactions, which are few. (A park with a time limit would take a
-            // token of the program's own executor.)
+            // The thread polls. Ending transactions do not wake it: each of them would have to look
+            // for waiting transactions, and there seldom are any. (A park with a time limit would
+            // take a token of the program's own executor.)
             std::thread::sleep(LOOK);
         }
         Ok(())

@@ -70,8 +70,8 @@ fn open(
 
 fn open_pages(directory: &dyn Directory, own: PagedOptions, create: Create) -> Result<Arc<dyn File>> {
     let pages = directory.open(space::FILE_NAME, create, own.page_method)?;
-    // Pages that are neighbours in the file are seldom neighbours in a tree. A scan announces the
-    // pages that it will read.
+    // The system should not read ahead by itself: pages that are neighbours in the file are seldom
+    // neighbours in a tree. A scan announces the pages that it will read.
     pages.advise(Advice::Random);
     Ok(pages)
 }
@@ -237,7 +237,7 @@ impl Closes for Engine {
     fn stop_threads(&self) {
         self.schedule.worker.stop();
         self.durability_waiter.stop();
-        // Recovery ends the transactions that still cannot be ended.
+        // The next recovery ends the transactions that cannot be ended here.
         self.end_unended();
     }
 
@@ -246,7 +246,7 @@ impl Closes for Engine {
         let outcome = match self.options.access {
             _ if self.gate.is_shut() => Err(self.poison_error()),
             Access::ReadWrite => self.checkpoint_all().map(|_| ()),
-            // A checkpoint would write to memory that is dropped.
+            // A checkpoint would write only to memory that is dropped at the end.
             Access::ReadOnly => Ok(()),
         };
         self.active.drop_sessions();

@@ -1,5 +1,5 @@
-//! Checkpoints beside writers and write-back, in orders that a seed picks, up to a crash. The tests
-//! check what a checkpoint relies on when it captures.
+//! Tests of checkpoints beside writers and write-back, in orders of steps that a seed picks, up to
+//! a crash. They check what a checkpoint relies on when it captures.
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};

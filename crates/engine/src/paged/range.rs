@@ -50,8 +50,8 @@ type EntryIndex = (Direction, usize);
 #[derive(Debug)]
 struct Fetched {
     batch: Batch,
-    /// Numbers of the entries that no step has taken. Between steps it begins above 0, because the
-    /// step that fetches takes the first entry. It is 0..0 if nothing was fetched.
+    /// Indexes of the entries that no step has taken; 0..0 if nothing was fetched. Between steps
+    /// they begin above 0, because the step that fetches takes the first entry.
     left: Range<usize>,
 }
 
@@ -222,7 +222,7 @@ impl PagedRange {
             _ => self.low.clone(),
         };
         let more = if transaction.view().is_some() {
-            // A place that a view has passed over stays as it is without a lock.
+            // A view needs no lock, because what it has passed over does not change for it.
             transaction.saw(&self.table, self.batch(end).iter().map(|(key, _)| key));
             more
         } else {

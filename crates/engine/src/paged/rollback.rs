@@ -11,7 +11,7 @@
 //!    or, at restart, no other transaction runs.
 //!
 //! A crash in the middle of a rollback leaves compensation records. Recovery continues where the
-//! last one points.
+//! last compensation record points.
 
 use crate::Lsn;
 use crate::error::{Error, Result};

@@ -1,11 +1,11 @@
 //! Allocation of pages of the database file, and its growth.
 //!
 //! The map pages (`page::map`) are authoritative; logged records change them like any page. This
-//! file keeps a copy of their bits in memory, in which the bits of pages that are handed out and
-//! not logged yet are set, too. So finding a free page touches no page and takes no page latch. A
-//! page becomes the caller's in two steps: [`Space::reserve`] takes it in memory; then the caller's
-//! structure-change record sets its bit in the map, and the caller calls [`Reserved::keep`]. A
-//! `Reserved` that is dropped instead frees the page.
+//! file keeps a copy of their bits in memory. In the copy, the bits of pages that are handed out
+//! and not logged yet are set, too. So finding a free page touches no page and takes no page latch.
+//! A page becomes the caller's in two steps: [`Space::reserve`] takes it in memory; then the
+//! caller's structure-change record sets its bit in the map, and the caller calls
+//! [`Reserved::keep`]. A `Reserved` that is dropped instead frees the page.
 //!
 //! Threads: those that change a tree, with page latches held; the page writer, which grows the file
 //! ahead of need. Ranks: `growth`, then `used`, both after page latches. `growth` is held across
@@ -253,8 +253,8 @@ impl Space {
         if used.free <= floor {
             return None;
         }
-        // Not tested for every page that is taken: on a full device each test would notify the page
-        // writer in vain.
+        // This is tested at every 16th page only, because on a full device each test notifies the
+        // page writer in vain.
         if used.free.is_multiple_of(16)
             && used.free < self.reserve + Self::ahead(used.prepared, self.page_bytes) / 2
         {

@@ -56,8 +56,8 @@ pub(crate) struct PagedTransaction {
     /// View of a transaction that only reads. Such a transaction has no locks.
     view: Option<View>,
     pub(super) writer: Option<Box<Writer>>,
-    /// Images of the transaction from the place of its commit record in the log until its locks are
-    /// released. The writer, to which they belong before, is given back earlier.
+    /// Images of the transaction, from the append of its commit record until its locks are
+    /// released. Before that they belong to the writer, which is given back earlier than the locks.
     pub(super) images: Option<Arc<TxnImages>>,
     /// The table that the transaction drops.
     pub(super) drops: Option<Arc<PagedTable>>,
@@ -95,7 +95,8 @@ impl PagedTransaction {
         };
         let patience = match inner.engine.options.advanced.log.background {
             Background::Threads => inner.engine.options.lock_wait,
-            // There may be no other thread that could end the transaction waited for.
+            // There may be no other thread that could end the transactions for which this one would
+            // wait.
             Background::Caller => Duration::ZERO,
         };
         Ok(PagedTransaction {
@@ -276,9 +277,9 @@ impl PagedTransaction {
         outcome.map_err(|error| error.in_table(&table.space.name()))
     }
 
-    /// Turns the transaction into one that changes the catalog. It holds `ddl`, which another
-    /// transaction may want before it ends, so it does not wait for other transactions when the log
-    /// is full.
+    /// Turns the transaction into one that changes the catalog. Such a transaction holds `ddl`,
+    /// which another transaction may need before it can end. So it waits for no other transaction
+    /// when the log is full.
     pub(crate) fn of_catalog(mut self) -> Self {
         self.patience = Duration::ZERO;
         self.ending = Ending::CatalogRollback;
@@ -294,8 +295,8 @@ impl PagedTransaction {
         if wrote { Stage::Later } else { Stage::First }
     }
 
-    /// Runs a change. Undoes what the change has logged if it fails. Runs it again if a log in
-    /// NVRAM was full and has room now.
+    /// Runs a change. If the change fails, undoes what it has logged. Runs the change again if a
+    /// log in NVRAM was full and has room now.
     pub(crate) fn statement<T>(
         &mut self,
         mut change: impl FnMut(&Engine, &mut Writer) -> Result<T>,
@@ -516,7 +517,8 @@ impl EngineTransaction for PagedTransaction {
     }
 
     /// Rolls back a transaction whose caller gives up, then waits until all that it has seen is as
-    /// durable as its commit would be. Its locks have kept the values that it has read unchanged.
+    /// durable as its commit would be. Its locks have prevented changes of the values that it has
+    /// read.
     ///
     /// # Errors
     /// A conflict, or the failure of the log, that an earlier call returned and the caller has not
@@ -544,8 +546,8 @@ impl EngineTransaction for PagedTransaction {
     }
 
     /// Forgets the transaction, because the database is closed or being closed. Its images stay,
-    /// for no view may see its changes. The changes stay behind its locks, and its slot keeps the
-    /// log: recovery undoes them.
+    /// because no view may see its changes. The changes stay behind its locks, and its slot keeps
+    /// the log: recovery undoes them.
     fn abandon(&mut self) {
         drop(self.writer.take());
         if let Some(locks) = self.locks.take() {

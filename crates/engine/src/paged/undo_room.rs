@@ -37,6 +37,6 @@ impl UndoRoom {
 /// longer.
 pub(crate) fn undo_bytes(kind: u8, payload: &[&[u8]]) -> u64 {
     let bytes = payload.iter().map(|piece| piece.len() as u64).sum::<u64>();
-    // Undo frees the pages of a long value by their numbers.
+    // The undo of a long value logs the numbers of the freed pages, not their contents.
     if kind == ChangeKind::ChainWrite.number() { RECORD_HEAD + bytes / 64 } else { RECORD_HEAD + bytes }
 }

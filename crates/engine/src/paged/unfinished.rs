@@ -71,8 +71,8 @@ pub(crate) struct Unfinished {
     /// Relaxed, because it is a hint.
     count: AtomicUsize,
     /// Number of calls on tables that pass before the next one helps. `failures` counts how often
-    /// helping has failed in a row: not every call may ask a device that stays bad. Both are
-    /// relaxed hints.
+    /// helping has failed in a row, so that calls ask a device that stays bad less and less often.
+    /// Both are relaxed hints.
     pass: AtomicU32,
     failures: AtomicU32,
     list: Mutex<Vec<Unended>>,
@@ -131,8 +131,8 @@ impl Engine {
         }
     }
 
-    /// Tries to end the transactions that are set aside, unless other calls have failed to lately.
-    /// The caller holds no latch.
+    /// Tries to end the transactions that are set aside, unless other calls have tried in vain
+    /// lately. The caller holds no latch.
     #[cold]
     fn help_unended(&self) {
         let Unfinished { pass, failures, .. } = &self.unfinished;

@@ -99,7 +99,7 @@ pub(crate) struct Writer {
     logged: bool,
     reserved: u64,
     reserves: Vec<ReserveGuard>,
-    /// Images that views need of the keys that the transaction changes. The writer keeps them for
+    /// Before-images of the keys that the transaction changes, for views. The writer keeps them for
     /// its next transaction, unless the locks are released only later (`PagedTransaction::images`).
     pub(crate) images: Option<Arc<TxnImages>>,
 }
@@ -437,7 +437,7 @@ impl ChangeWriter for CleanupRecords<'_> {
 
     fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
         if kind != ChangeKind::ChainFree {
-            // The chain is unused only if the commit record is in the log.
+            // The record must lie above the commit record, without which the chain is still in use.
             let after = after.max(self.slot.lock().last);
             return append_structure(self.engine, after, payload, AppendClass::Critical);
         }

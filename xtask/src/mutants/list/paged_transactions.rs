@@ -201,7 +201,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a transaction whose end a device error interrupted is forgotten by closing",
         file: "crates/engine/src/paged/open.rs",
-        old: "        // Recovery ends the transactions that still cannot be ended.\n        self.end_unended();\n",
+        old: "        // The next recovery ends the transactions that cannot be ended here.\n        self.end_unended();\n",
         new: "",
         tests: UNFINISHED,
     },

@@ -31,7 +31,7 @@ fn a_wait_for_a_transaction_of_the_same_thread_names_it() {
     rig.point(&mut holder, "k", Exclusive).unwrap();
     assert_eq!(own_of(rig.point(&mut waiter, "k", Shared)), Some(1));
     rig.end(&mut waiter);
-    // A wait for a range names it, too.
+    // A refused wait for a range names the blocker, too.
     let refused =
         rig.range(&mut waiter, Bound::Unbounded, Bound::Unbounded).expect_err("a key of it is locked");
     assert_eq!(refused.own, Some(TxnId::new(1)));

@@ -269,8 +269,8 @@ fn an_extension_waits_for_the_writer_ahead() {
     rig.assert_vacant();
 }
 
-/// The part below is granted, the part above is not. The conflict must not lose the dependency of
-/// the first part.
+/// A range is extended on both sides: the part below is granted, the part above is refused. The
+/// conflict must not lose the dependency of the part below.
 #[test]
 fn an_extension_that_fails_half_way_forgets_no_dependence() {
     let rig = Rig::new(Duration::from_millis(5));

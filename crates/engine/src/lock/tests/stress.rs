@@ -1,7 +1,7 @@
 //! Random transactions of many threads, checked against a separate record of the holders.
 //!
-//! A run prints its seed when it fails; `KATYDID_SEED=<seed>` repeats its choices (not the
-//! schedule).
+//! A run prints its seed when it fails; `KATYDID_SEED=<seed>` repeats its random choices, but not
+//! the order of the threads.
 
 use super::PointMode::{Exclusive, Shared, Update};
 use super::*;

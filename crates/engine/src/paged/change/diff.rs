@@ -1,5 +1,5 @@
-//! The difference between two values: the middle, without the bytes that both have at the front and
-//! at the end.
+//! The difference between two values: their middles, without the bytes that both values have at the
+//! front and at the end.
 
 /// A change of one value into another: `old` at `offset` became `new`. The bytes before and after
 /// it are the same.
@@ -75,12 +75,13 @@ impl<'a> Diff<'a> {
         old_end == new_end && self.old.is_none_or(|old| old.len() == old_bytes)
     }
 
-    /// Returns whether the new bytes take the place of as many old ones, so that nothing moves.
+    /// Returns whether the old and the new value have the same length, so that no other byte moves.
     pub(crate) fn keeps_length(&self) -> bool {
         self.old_total == self.new_total
     }
 
-    /// Makes the new value of the old one. Returns `None` if `value` cannot be the old one.
+    /// Returns the new value that the difference makes of the old value `value`, or `None` if
+    /// `value` cannot be the old value.
     pub(crate) fn apply(&self, value: &[u8]) -> Option<Vec<u8>> {
         if value.len() != usize::from(self.old_total) || !self.is_consistent() {
             return None;

@@ -1,6 +1,6 @@
 //! Kinds of records that change pages.
 //!
-//! The value is plain; any thread may use it.
+//! A `ChangeKind` is a plain value; any thread may use it.
 
 /// Kind of a record that changes pages. The number is the record's kind in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

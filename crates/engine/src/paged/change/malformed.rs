@@ -1,6 +1,6 @@
 //! Faults of a payload that cannot be decoded.
 //!
-//! The value is plain; any thread may use it.
+//! A `Malformed` is a plain value; any thread may use it.
 
 use crate::{Error, Lsn};
 

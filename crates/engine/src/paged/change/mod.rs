@@ -11,8 +11,9 @@
 //!   part that their undo needs. Undo is logical, because the key may have moved to another page by
 //!   then.
 //! - *Parts* ([`Part`]) change several pages together. A structure change is one such record, so
-//!   the log's checksum makes it atomic: after a crash it happened or it did not, and nothing has
-//!   to undo it. Long values are written and freed by parts, too, in records of other kinds.
+//!   the log's checksum makes it atomic: after a crash either all or none of it has happened, and
+//!   undo has nothing to do. Long values are written and freed by parts, too, in records of other
+//!   kinds.
 //!
 //! Invariants:
 //!

@@ -28,12 +28,12 @@ const TAG_MAP_CLEAR: u8 = 8;
 const PART_BYTES: usize = 16;
 const CHAIN_FREE_BYTES: usize = 8;
 
-/// Numbers of bits of one map page, as a payload has them.
+/// Indexes of bits within one map page, as a payload encodes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MapBits<'a>(&'a [[u8; 4]]);
 
 impl<'a> MapBits<'a> {
-    /// Iterates over the numbers.
+    /// Iterates over the indexes.
     pub(crate) fn iter(self) -> impl ExactSizeIterator<Item = usize> + 'a {
         self.0.iter().map(|bit| u32::from_le_bytes(*bit) as usize)
     }

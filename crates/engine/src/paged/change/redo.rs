@@ -1,13 +1,13 @@
 //! Applying a record again, page by page.
 //!
-//! Runs at restart, on several threads if each redoes pages of its own and each page's records in
-//! log order. Nothing else changes pages then. The caller decides whether a page is `wanted`. It
-//! must say no exactly if every change up to and including this record is known to be durable in
-//! the page's place: the page is not in the dirty page table, or its recovery LSN is above the
-//! record. This matters for correctness, not only for speed. A part that overwrites its page is
-//! applied without reading what the page held, so that redo survives, and does not wait for, a page
-//! that was never written. If such a part were applied to a page that is not wanted, newer changes
-//! would be lost.
+//! Runs at restart, when nothing else changes pages. Several threads may run it, if each page
+//! belongs to one thread, and this thread redoes the page's records in log order. The caller
+//! decides whether a page is `wanted`. The answer must be no exactly if every change up to and
+//! including this record is known to be durable in the page's place: the page is not in the dirty
+//! page table, or its recovery LSN is above the record. This matters for correctness, not only for
+//! speed. A part that overwrites its page is applied without reading the page from the device,
+//! where it may never have been written. If such a part were applied to a page that is not wanted,
+//! newer changes would be lost.
 
 use super::apply::{apply_leaf, apply_part};
 use super::kind::ChangeKind;

@@ -26,8 +26,8 @@ pub(crate) enum UndoOp<'a> {
     Nothing,
 }
 
-/// Returns the payload of a `ChainWrite` record, which this process has just encoded, without the
-/// contents of the pages. Its undo needs only their ids.
+/// Returns a `ChainWrite` payload without the contents of its pages, because undo needs only the
+/// ids of the pages. `payload` was encoded by this process.
 pub(crate) fn without_contents(payload: &[u8]) -> PartsWriter {
     let mut parts = PartsWriter::new();
     for part in decode_parts(payload).map_while(Result::ok).filter(|part| part.part.overwrites()) {

@@ -1,5 +1,5 @@
-//! Records that a thread appends after a checkpoint has captured, in a session that has room lower
-//! in the log.
+//! Tests of records that a thread appends after a checkpoint's capture, through a session whose
+//! open chunk lies lower in the log.
 
 use crate::pause::{PausePoint, with_hook};
 use crate::{Database, InserterKind, Options, PagedOptions};

@@ -127,8 +127,8 @@ fn damaged_header_means_nothing_to_put_back() {
         raw.write_at(&[IoSlice::new(&block)], 0, WriteMode::Durable).expect("a write");
         file.write_at(&[IoSlice::new(b"rot")], 3 * PAGE_BYTES as u64 + 2000, WriteMode::Durable)
             .expect("a write");
-        // Nothing is restored, or, if the bytes were overwritten by equal bytes, the page. There is
-        // never a failure.
+        // `restore` never fails. It restores nothing, or the page if the overwriting bytes equal
+        // the old ones.
         assert!(area.restore(file.as_ref()).expect("total") <= 1);
     });
 }

@@ -81,7 +81,7 @@ struct Open {
     first: Lsn,
     /// Changes, each with the LSN of its record.
     done: Vec<(Lsn, Done)>,
-    /// True if the transaction has records before the first one that was seen.
+    /// True if the transaction has records before the first one that was read.
     is_cut: bool,
 }
 
@@ -170,8 +170,8 @@ impl Assembler {
                         self.push(txn, record, row(&change))?;
                     }
                     ChangeKind::ChainWrite => {
-                        // The transaction is opened even by a new tree's root, which has no key
-                        // yet.
+                        // The record may be that of a new tree's root, which has no rows. It opens
+                        // the transaction, too.
                         self.open_of(txn, record)?;
                         for part in decode_parts(record.payload) {
                             let part = part.map_err(|fault| fault.at(record.lsn))?;

@@ -10,10 +10,10 @@
 //! **Where a feed begins.** `Oldest`: a log that was trimmed may begin in the middle of
 //! transactions. All of these have ended below the begin record of the last checkpoint, because
 //! that checkpoint keeps the log for all others. Their records name records below the start. So one
-//! reading of that part finds the last of their commits, and the feed begins after that commit:
-//! nothing is left out between two transactions that the feed returns. `Now`: the thread passes a
-//! barrier (a), looks at the active transactions (b), then passes another barrier (c). A
-//! transaction that commits above (c) and has a record below (a) was active at (b).
+//! reading, from the start to that begin record, finds the last of their commits. The feed begins
+//! after that commit: nothing is left out between two transactions that the feed returns. `Now`:
+//! the thread passes a barrier (a), looks at the active transactions (b), then passes another
+//! barrier (c). A transaction that commits above (c) and has a record below (a) was active at (b).
 
 mod assemble;
 
@@ -67,8 +67,8 @@ impl Engine {
         Error::ChangesGap { at, log_start: self.log.start() }
     }
 
-    /// Returns the last commit of a transaction of which the log, which starts at `start`, has only
-    /// a part.
+    /// Returns the last commit among the transactions of which the log has only a part. The log
+    /// starts at `start`.
     fn last_cut_commit(&self, start: Lsn) -> Result<CommitStamp> {
         let mut last = CommitStamp::ZERO;
         let to = self.last_checkpoint();
@@ -114,15 +114,16 @@ impl EngineFeed for PagedFeed {
                         return Poll::Ready(Ok(transaction));
                     }
                     Ok(Step::Nothing) => continue,
-                    // A position behind this commit may begin above the transaction's first record.
-                    // When the commit is read again, it must be known to lie before the position.
+                    // A later position may name a first record above this transaction's. A feed
+                    // from there reads the commit again without some of its records, and must know
+                    // by the stamp that the commit lies before the position.
                     Ok(Step::Empty(stamp)) => {
                         self.stamp = stamp;
                         continue;
                     }
                     Ok(Step::CutOff(stamp)) if stamp <= self.stamp => continue,
                     Ok(Step::CutOff(_)) => {
-                        // No feed has returned this position.
+                        // Only a position that no feed has returned can lead here.
                         let log_start = record.first;
                         return Poll::Ready(Err(Error::ChangesGap { at: self.stamp, log_start }));
                     }

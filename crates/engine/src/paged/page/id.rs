@@ -1,6 +1,6 @@
 //! The number of a page.
 //!
-//! The value is plain; any thread may use it.
+//! A `PageId` is a plain value; any thread may use it.
 
 use std::fmt;
 

@@ -7,8 +7,8 @@ use super::validate;
 use super::{header, slots};
 
 /// Returns the page without its free middle, in two parts. The second part is empty for pages that
-/// are not slotted. Written one after the other they are an image that [`restore`] understands.
-/// Compact the page first to make them small.
+/// are not slotted. Written one after the other they are an image that [`restore`] understands. To
+/// make the parts small, compact the page first.
 pub(crate) fn parts(page: &[u8]) -> [&[u8]; 2] {
     match header::kind(page) {
         Some(header::Kind::Leaf | header::Kind::Inner) => {

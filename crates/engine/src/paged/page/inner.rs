@@ -122,9 +122,10 @@ impl<'a> InnerRef<'a> {
         slots::SLOT + CELL_HEADER + separator.len()
     }
 
-    /// Number of the separator that moves up if the page is split now, by bytes. The separators
-    /// before it stay. Those after it go to the right page, whose leftmost child is this
-    /// separator's child. At least one separator stays on either side. Needs three separators.
+    /// Returns the index of the separator that moves up if the page is now split into two halves of
+    /// about equal bytes. The separators before it stay. Those after it go to the right page, whose
+    /// leftmost child is this separator's child. At least one separator stays on either side. Needs
+    /// three separators.
     pub(crate) fn split_point(self) -> usize {
         slots::split_point(self.0).clamp(1, self.len().saturating_sub(2).max(1))
     }

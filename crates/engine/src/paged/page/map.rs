@@ -68,7 +68,7 @@ impl<'a> MapRef<'a> {
         &self.0[header::BYTES..]
     }
 
-    /// Returns whether bit `bit` is set. Bits beyond the map are not.
+    /// Returns whether bit `bit` is set. Bits beyond the map count as clear.
     pub(crate) fn is_set(self, bit: usize) -> bool {
         self.bits().get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 != 0)
     }

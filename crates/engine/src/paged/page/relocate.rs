@@ -11,8 +11,8 @@ use super::leaf::{CELL_HEADER, Value, value_of};
 use super::{header, slots};
 use crate::Lsn;
 
-/// Gives the page the number `id` and the page LSN `lsn`. `moved` returns the new number of each
-/// page to which it links, or `None` for a page that is not in use. The page has passed
+/// Gives the page the number `id` and the page LSN `lsn`. `moved` returns the new number of a page
+/// to which this page links, or `None` if that page is not in use. The page has passed
 /// [`super::check()`].
 pub(crate) fn relocate(
     page: &mut [u8],

@@ -256,8 +256,8 @@ pub(super) fn resize(page: &mut [u8], index: usize, length: usize, keep: usize) 
     Ok(&mut page[at..at + length])
 }
 
-/// Returns the first slot of the upper half, by bytes, if the page is split now. At least one slot
-/// stays on either side. Needs two slots.
+/// Returns the first slot of the upper half if the page is now split into two halves of about equal
+/// bytes. At least one slot stays on either side. Needs two slots.
 pub(super) fn split_point(page: &[u8]) -> usize {
     let count = header::count(page);
     let half = used_bytes(page) / 2;

@@ -29,7 +29,7 @@ pub(crate) trait WalBarrier: Send + Sync + Debug {
 
     /// Lets the caller read a page from the device, and write others back to make room for it,
     /// until the returned visit is dropped. Fails if the database was closed. Returns `None` if
-    /// closing need not wait for it.
+    /// closing need not wait for the caller.
     fn visit(&self) -> Result<Option<Visit<'_>>> {
         Ok(None)
     }

@@ -59,8 +59,8 @@ impl Pool {
             match self.flush_pages(dirty) {
                 Ok(0) if asked > 0 => continue,
                 Ok(_) => {}
-                // The gate has latched this failure, and every later write reports it. Reads go on,
-                // with one more frame.
+                // The gate has shut for this failure, and every later write reports it. Reads go
+                // on, with one more frame.
                 Err(_) => break,
             }
         }
@@ -71,8 +71,8 @@ impl Pool {
     /// Returns a clean frame, or adds the cold dirty pages that it has met to `dirty`.
     fn find_victim(&self, dirty: &mut Vec<crate::paged::page::PageId>) -> Option<Frame> {
         loop {
-            // The call stands outside the loop's condition, where its guard would be held while the
-            // shard is latched.
+            // The call is not in the loop's condition, because its guard would then be held while
+            // the shard is latched.
             let next = self.ready.lock().pop_front();
             let Some(page) = next else { break };
             if let Some(frame) = self.shard(page).evict(page) {

@@ -58,9 +58,10 @@ impl Pool {
     /// page latches, so the caller must hold none.
     ///
     /// With the `chunked` inserter a page may be written more than once: a change made meanwhile
-    /// may go to a chunk that was opened before, so its recovery LSN lies below the limit. Each
-    /// session has at most one such chunk (`chunk_bytes`), so the loop ends. A checkpoint beside
-    /// three writers took two to three times as long as with the `mutex` inserter.
+    /// may go to a chunk that was opened before the call, so the page's new recovery LSN is not
+    /// above `reserved`. Each session has at most one such chunk (`chunk_bytes`), so the loop ends.
+    /// A checkpoint beside three writers took two to three times as long as with the `mutex`
+    /// inserter.
     pub(crate) fn flush_all(&self) -> Result<usize> {
         // Every page dirtied so far has a recovery LSN of at most `reserved`.
         let reserved = self.shared.wal.reserved();
@@ -128,7 +129,7 @@ impl Pool {
         }
         self.counters.written.fetch_add(marked.len() as u64, Ordering::Relaxed);
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
-        // Eviction leaves out pages that were used meanwhile.
+        // Eviction will pass over those pages that have been used by then.
         let mut ready = self.ready.lock();
         let room = self.capacity.saturating_sub(ready.len());
         ready.extend(marked.iter().take(room).map(|meta| PageId::new(meta.page())));

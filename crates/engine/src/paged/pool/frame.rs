@@ -138,9 +138,9 @@ impl Frame {
         self.referenced.load(Ordering::Relaxed)
     }
 
-    /// Returns whether only this table entry can reach the frame. If so, this synchronizes with the
-    /// release of the last guard (`Arc::get_mut` acquires), so that the guard's changes to
-    /// `PageMeta` are seen.
+    /// Returns whether only this table entry can reach the frame. If so, the guards' changes to
+    /// `PageMeta` are visible: a guard drops its `Arc` by a Release decrement of the count, which
+    /// `Arc::get_mut` loads with Acquire.
     pub(super) fn is_unpinned(&mut self) -> bool {
         Arc::get_mut(&mut self.latch).is_some()
     }

@@ -58,7 +58,7 @@ impl Pool {
         self.shard(page).with(page, |frame| Arc::ptr_eq(&frame.meta, &body.meta)).unwrap_or(false)
     }
 
-    /// Takes the frame of a page that could not be loaded out of its table. The caller holds the
+    /// Removes from its table the frame of a page that could not be loaded. The caller holds the
     /// frame's latch, and releases it afterwards.
     pub(super) fn reject(&self, page: PageId, body: &Exclusive) {
         let latch = ArcRwLockWriteGuard::rwlock(body);
@@ -69,8 +69,8 @@ impl Pool {
         }
     }
 
-    /// Reads a page from the device. Returns `None` if another thread did, or does, at the same
-    /// time.
+    /// Reads a page from the device. Returns `None` if another thread has read it, or is reading
+    /// it, meanwhile.
     #[cold]
     pub(super) fn load(&self, page: PageId) -> Result<Option<Exclusive>> {
         let _visit = self.shared.wal.visit()?;
@@ -188,8 +188,8 @@ impl Pool {
                 Err(_) => self.reject(*page, body),
             }
         } else {
-            // A failure leaves `read` at 0. Each page is then refused here, and the thread that
-            // asks for it by itself gets the error.
+            // A failure leaves `read` at 0. Each page is then rejected, and a thread that later
+            // reads one of them gets the error.
             let (mut read, first) = (0, frames.first().map_or(0, |(page, _)| page.get()));
             if let Some((offset, span)) = self.place_of(&frames) {
                 if buffer.len() < span {

@@ -217,8 +217,7 @@ impl Pool {
         self.shard(page).with(page, |_| ()).is_some()
     }
 
-    /// Returns the page with its latch held shared, if it is in memory and its latch needs no
-    /// waiting.
+    /// Returns the page with its latch held shared, if it is in memory and its latch is free.
     #[inline]
     pub(crate) fn try_read(&self, page: PageId) -> Option<PageRead> {
         let body = self.shard(page).with(page, |frame| {
@@ -228,8 +227,7 @@ impl Pool {
         body.loaded.then_some(PageRead { body })
     }
 
-    /// Returns the page with its latch held exclusively, if it is in memory and its latch needs no
-    /// waiting.
+    /// Returns the page with its latch held exclusively, if it is in memory and its latch is free.
     #[inline]
     pub(crate) fn try_write(&self, page: PageId) -> Option<PageWrite> {
         let body = self.shard(page).with(page, |frame| {
@@ -277,11 +275,12 @@ impl Pool {
 
     /// Returns the dirty pages, each with a lower bound of the LSN of its first change that may not
     /// be durable in place. A checkpoint calls it after its begin record was appended and a barrier
-    /// of the log was passed. Then every page is among them that a record before the begin record
-    /// changed and that is not durable in place.
+    /// of the log was passed. Then the result has every page that was changed by a record below the
+    /// begin record and is not durable in place.
     pub(crate) fn dirty_pages(&self) -> Vec<(PageId, Lsn)> {
-        // Acquires the appends of all records below the reserved frontier, hence the `begin_change`
-        // before each. If records are appended below that frontier, the barrier has acquired them.
+        // This load synchronizes with the append of each record below the reserved frontier, so the
+        // `begin_change` before each of them is visible here. With open chunks below the frontier,
+        // the caller's barrier has synchronized with the appends into them.
         self.shared.wal.reserved();
         let mut dirty = Vec::new();
         for shard in &self.shards {

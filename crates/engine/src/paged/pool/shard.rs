@@ -124,8 +124,8 @@ impl Shard {
         sweep
     }
 
-    /// Adds the dirty pages among up to `steps` frames after the clock's hand that were not
-    /// referenced since the hand passed them. Moves no hand and clears no mark.
+    /// Examines up to `steps` frames after the clock's hand, and adds to `dirty` the dirty pages
+    /// that were not referenced since the hand passed them. Moves no hand and clears no mark.
     pub(super) fn collect_cold(&self, steps: usize, dirty: &mut Vec<PageId>) {
         let table = self.table.read();
         let count = table.frames.len();

@@ -6,12 +6,12 @@
 //!
 //! 1. Each page stands by itself. Redo passes over a page that cannot be read. A later record that
 //!    overwrites the whole page makes it readable again.
-//! 2. Keys are found by the fences of leaves, not through inner pages: a leaf counts if its map has
-//!    it in use. So the loss of an inner page loses no row.
+//! 2. Keys are found by the fences of leaves, not through inner pages: a leaf counts if its map
+//!    marks it as in use. So the loss of an inner page loses no row.
 //! 3. Keys that no sound leaf of a table covers are a loss. So losses and rows together cover all
 //!    keys of every table that the catalog names.
 //! 4. Changes of unfinished transactions are taken back by key, on rows. No other transaction has
-//!    changed their keys since, and the log has the values before.
+//!    changed their keys since, and the log has the former values.
 //!
 //! If the log cannot be read as far as the pages have got (`History::Prefix`), pages with later
 //! changes are taken as they are, and the changes of unfinished transactions in these pages are not

@@ -1,8 +1,8 @@
 //! Survey of the leaves of all tables.
 //!
-//! Reads every page once. A leaf counts if its map has it in use. If the map cannot be read, a leaf
-//! counts if a sound inner page leads to it with the fences that the leaf has. Freed pages keep
-//! their bytes, so without this rule deleted rows would come back.
+//! Reads every page once. A leaf counts if its map marks it as in use. If the map cannot be read, a
+//! leaf counts if a sound inner page leads to it with the fences that the leaf has. Freed pages
+//! keep their bytes, so without this rule deleted rows would come back.
 //!
 //! Two leaves of a table never cover the same key. If two do, the device has returned an older
 //! version of one of them, and the leaf with the lower LSN does not count.

@@ -4,7 +4,8 @@
 //! A chain is written from its end to its front, so that each page is filled once, with the link to
 //! the next page already known. One record marks a group of pages as in use and has their contents.
 //! The record belongs to the transaction and is undone by freeing the pages. A chain is read
-//! without a latch on the leaf, because the caller's lock on the key keeps the chain.
+//! without a latch on the leaf, because the caller's lock on the key keeps the chain from being
+//! freed.
 
 use super::handle::{Pages, Tree, corrupt};
 use super::structure::{RecordFor, Structure};
@@ -46,8 +47,8 @@ impl Tree {
 }
 
 /// Fills the pages of a value, group by group, the last group first. `commit` gets each group as a
-/// change to be logged, and the chain of this group and the groups before it, which is the end of
-/// the value. At the last call that is the whole value.
+/// change to be logged, together with the chain from the group's first page to the end of the
+/// value. At the last call this chain is the whole value.
 pub(super) fn write_groups<'p>(
     pages: Pages<'p>,
     table: TableId,

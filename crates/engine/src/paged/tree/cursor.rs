@@ -14,9 +14,9 @@
 //!
 //! A transaction that has locked the keys of a batch has to know whether the batch is still right.
 //! Every change of a leaf raises its page LSN, under its latch, and a leaf that is merged away is
-//! formatted as a free page. So a leaf with an unchanged LSN has the same entries, and is the leaf
-//! of its keys. The leaves may be checked one after the other, because entries that are locked no
-//! longer change; only their places do.
+//! formatted as a free page. So a leaf with an unchanged LSN has the same entries, and their keys
+//! still belong in it. The leaves may be checked one after the other, because entries that are
+//! locked no longer change; only their places do.
 //!
 //! Fences prove that a leaf is in its place: the first leaf of a scan has the scan's beginning
 //! between its fences, and leaves under one parent adjoin. A leaf that is not in its place is
@@ -386,8 +386,8 @@ impl Tree {
         }
     }
 
-    /// Returns whether the scan that filled `batch` would fill it so again. Returns false also if
-    /// that cannot be seen without waiting.
+    /// Returns whether the scan that filled `batch` would fill it with the same entries again.
+    /// Returns false also if only waiting for a latch or the device could tell.
     pub(crate) fn is_unchanged(&self, pool: &Pool, batch: &Batch) -> bool {
         let same = |leaf, lsn| {
             pool.try_read(leaf)

@@ -1,6 +1,6 @@
 //! The handle of a table's tree, and access to its pages.
 //!
-//! The values are plain; any thread may use them.
+//! The types are plain values; any thread may use them.
 
 use super::hint::LeafHint;
 use crate::paged::page::PageId;

@@ -251,7 +251,7 @@ impl TreeLoad {
         let is_inline = fits_inline(self.page_bytes, key.len(), value.len());
         let cell = match is_inline {
             true => Value::Inline(value),
-            // The place of the value is not known yet. Every place takes as many bytes.
+            // The value is not written yet. This placeholder takes as many bytes as the final cell.
             false => Value::Overflow { head: PageId::NONE, length: 0 },
         };
         let mut logged = None;

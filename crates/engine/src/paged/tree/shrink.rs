@@ -35,8 +35,8 @@ enum Parent {
 
 impl Tree {
     /// Returns whether the removal of a key brought its leaf below a quarter of its room, or an
-    /// eighth, or to nothing. Other removals do not count, because a leaf that does not fit
-    /// together with its neighbours would be tried in vain each time.
+    /// eighth, or to nothing. Other removals do not count: otherwise each removal would try in vain
+    /// to merge a leaf that does not fit together with its neighbours.
     pub(super) fn is_worth_shrinking(&self, pages: Pages<'_>, before: usize, after: usize) -> bool {
         let quarter = underfull_below(pages.pool.page_bytes());
         let crossed = |border: usize| before >= border && after < border;

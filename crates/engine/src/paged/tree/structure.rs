@@ -63,7 +63,7 @@ impl<'p> Structure<'p> {
     /// `held` are the pages that the caller has latched and not added yet.
     ///
     /// # Errors
-    /// `Error::Corrupt` if the page is already latched for this change, because a damaged map has
+    /// `Error::Corrupt` if the page is already latched for this change, because a damaged map marks
     /// it as free. Waiting for its latch would never end.
     pub(super) fn add_new(&mut self, reserved: Reserved, held: &[&PageWrite]) -> Result<PageId> {
         let id = reserved.page();
@@ -186,7 +186,8 @@ impl<'p> Structure<'p> {
 
 impl Drop for Structure<'_> {
     fn drop(&mut self) {
-        // All pages may be changed while the map of free pages in memory is not.
+        // The panic may have come when all pages were changed, but not yet the map of free pages in
+        // memory.
         if self.is_due && std::thread::panicking() {
             self.pages.pool.poison_torn();
         }

@@ -44,6 +44,6 @@ pub(crate) trait ChangeWriter {
     fn half_made(&mut self, what: &'static str) -> Error;
 }
 
-/// Fault of a record that is not above the LSN of a page that it changes. Redo would leave such a
-/// record out.
+/// Fault of a record that is not above the LSN of a page that it changes. Redo would skip such a
+/// record.
 pub(super) const LOGGED_BELOW: &str = "a change was logged below the one before it";

@@ -61,11 +61,11 @@ const COMMITTED: u8 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct TxnImages {
     /// Phase of the transaction: `ENDED`, `ACTIVE` or `COMMITTED`. The transaction's thread stores
-    /// `ACTIVE` before it asks whether views are open, and a thread that has opened a view loads
-    /// the state. All of this is SeqCst, so one of the two threads learns of the other. `ENDED` is
-    /// stored with Release after the locks are released. `COMMITTED` is for the thread that ends
-    /// the transaction, and relaxed. While the state is `ENDED`, the contents under the latch
-    /// belong to an earlier transaction.
+    /// `ACTIVE` and then loads the number of open views; a thread that opens a view stores that
+    /// number and then loads the state. All four are SeqCst, so at least one of the two threads
+    /// reads the store of the other. `ENDED` is stored with Release after the locks are released.
+    /// `COMMITTED` is for the thread that ends the transaction, and relaxed. While the state is
+    /// `ENDED`, the contents under the latch belong to an earlier transaction.
     state: AtomicU8,
     /// True if there are long values among the images. Relaxed, because the transaction's thread
     /// reads only its own stores.

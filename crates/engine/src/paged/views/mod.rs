@@ -20,7 +20,7 @@
 //! 3. An image of a committed transaction is in the list (`committed`) of the newest view that
 //!    needs it. When that view closes, the image moves to the newest older view that needs it, or
 //!    is removed. So no image survives the last view that needs it.
-//! 4. Images take at most `bytes_max`, plus what is written while others are being removed. The
+//! 4. Images take at most `bytes_max`, plus what is kept while other images are being removed. The
 //!    oldest view is given up first. When no view is left, the transaction whose images do not fit
 //!    stops keeping any.
 //!
@@ -101,8 +101,8 @@ pub(crate) struct Views {
     /// Members of `all` that no writer has.
     idle: Mutex<Vec<Arc<TxnImages>>>,
     /// Bytes of all images. Images that are not published are counted in steps. Relaxed, because it
-    /// is a limit and orders nothing. Below zero for a moment if an image is removed that has just
-    /// grown.
+    /// is a limit and orders nothing. It is below zero for a moment if an image is removed before
+    /// its growth is counted.
     bytes: AtomicI64,
     bytes_max: u64,
 }
@@ -196,7 +196,7 @@ impl Views {
         let stamp = Stamp(self.clock.load(Ordering::SeqCst));
         pause::at(PausePoint::Stamped);
         images.commit(&mut kept, stamp, end);
-        // A view that was not open at this load has the stamp loaded before or a higher one, so it
+        // A view that this load does not count has the stamp loaded above or a higher one, so it
         // sees the transaction.
         if self.count.load(Ordering::SeqCst) != 0 {
             self.publish(&mut kept);
@@ -213,8 +213,8 @@ impl Views {
         }
     }
 
-    /// Commits a bulk load, for views. The load has the table's exclusive lock, and the tree has
-    /// its keys.
+    /// Commits a bulk load, for views. The load has the table's exclusive lock, and the table's
+    /// tree already has the load's keys.
     pub(crate) fn loaded(&self, versions: &Versions) {
         versions.end_load(|| Stamp(self.clock.load(Ordering::SeqCst)));
     }

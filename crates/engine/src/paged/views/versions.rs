@@ -3,7 +3,7 @@
 //! An image is the value of a key before its first change by one transaction. The images of a key
 //! are in the order in which their transactions wrote the key, which is the order of their
 //! exclusive locks and of their stamps. A view reads the first image whose transaction it does not
-//! see, or the leaf if it sees all of them.
+//! see, or the leaf if it sees all these transactions.
 //!
 //! Writers publish and remove images under `map`. Readers look at them under `map` while they hold
 //! the leaf's latch. Invariants:
@@ -11,8 +11,8 @@
 //! 1. An image is in `map` from before its transaction changes the leaf until the change is undone
 //!    or no view needs the image. So a reader that finds the change in the leaf finds the image.
 //! 2. A key has at most one image of each transaction, which is the oldest.
-//! 3. `count` is zero only if every image that was published before, in the order of the leaf's
-//!    latch, was removed from `map`.
+//! 3. If a reader with a leaf's latch loads a `count` of zero, every image that was published under
+//!    earlier latchings of this leaf has been removed from `map`.
 //!
 //! Nothing here survives a crash, and neither does a view.
 
@@ -102,8 +102,8 @@ struct BeforeImage {
     writer: Arc<Outcome>,
     /// Number of bulk loads of the table before this image.
     era: usize,
-    /// Stamp of the transaction that wrote the key before. Views below this stamp do not need the
-    /// image. Zero if that transaction has no image here, because then no view is below its stamp.
+    /// Stamp of the key's previous writer. Views below this stamp do not need the image. Zero if
+    /// the previous writer has no image here, because then no view is below its stamp.
     since: Stamp,
     before: Before,
 }
@@ -144,8 +144,9 @@ pub(crate) struct Versions {
 /// images that were made between the last load that it sees and the next one.
 #[derive(Debug, Default)]
 struct Loads {
-    /// Stamp of the last load, or [`UNDECIDED`] from before the tree has its keys until the load
-    /// has read the clock. Stored (Release) by the load; loaded (Acquire) under a leaf's latch.
+    /// Stamp of the last load. It is [`UNDECIDED`] from before the table gets the load's keys until
+    /// the load has read the clock. Stored (Release) by the load; loaded (Acquire) under a leaf's
+    /// latch.
     last: AtomicU64,
     /// Stamps of all loads. Latched while the last load reads the clock.
     stamps: RwLock<Vec<Stamp>>,

@@ -1,5 +1,5 @@
-//! Pages that format version 1 has written, kept in `tests/fixtures/pages-v1`. They must still be
-//! readable, and must still be written with equal bytes.
+//! Pages that format version 1 has written, kept in `tests/fixtures/pages-v1`. This program must
+//! still read them, and still write the same bytes.
 
 use super::super::{
     InnerMut, InnerRef, LeafMut, LeafRef, MapMut, MapRef, OverflowRef, PageId, Value, check, file_page,

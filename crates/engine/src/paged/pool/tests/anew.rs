@@ -1,4 +1,5 @@
-//! Pages that were to be made anew for a change whose record was then refused.
+//! Tests of pages from `Pool::create`: the log refuses the record of the change for which the page
+//! was to be made anew.
 
 use super::super::PAGES_MIN;
 use super::rig::{self, CountingLog};

@@ -28,7 +28,8 @@ fn offset(page: PageId) -> u64 {
 #[test]
 fn damaged_page_is_corrupt_and_names_itself() {
     let (device, log) = device_with_page();
-    // Restoring torn pages would repair this damage, so it happens after the opening.
+    // The damage comes after the opening, because an opening would repair it from the double-write
+    // area.
     let pool = rig::reopen(device.directory().as_ref(), &log, PAGES_MIN).expect("a pool");
     let file = device.directory().open(space::FILE_NAME, Create::Never, Method::Buffered).expect("the file");
     file.write_at(&[IoSlice::new(b"rot")], offset(PAGE) + 3000, WriteMode::Durable).expect("a write");

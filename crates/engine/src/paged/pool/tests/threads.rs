@@ -34,7 +34,7 @@ fn on_device(file: &dyn File, page: PageId) -> Option<Vec<u8>> {
     check(&bytes, page, PAGE_BYTES).ok().map(|()| bytes)
 }
 
-/// LSNs of every change of a page, in order.
+/// For each page, the LSNs of its changes, in order.
 type Changes = Vec<Mutex<Vec<u64>>>;
 
 fn work(pool: &Pool, log: &CountingLog, changes: &Changes, rng: &mut Rng, rounds: usize) {

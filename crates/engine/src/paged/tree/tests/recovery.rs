@@ -1,5 +1,5 @@
-//! Crashes. The log's records are redone over the pages that have reached the device, whatever
-//! their state. Then the transactions that had not ended are undone.
+//! Tests of crashes. The log's records are redone over the pages that have reached the device,
+//! whatever the state of these pages. Then the transactions that had not ended are undone.
 
 use super::rig::{Checkpoint, Rig, Sizes, TREE, Txn, assert_same, key, some_key, value};
 use crate::paged::page::key_bytes_max;

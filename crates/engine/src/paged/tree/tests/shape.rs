@@ -180,7 +180,7 @@ fn dropping_a_tree_goes_on_after_each_crash() {
     assert_eq!(stat.pages - stat.free, 3);
 }
 
-/// A lost write leaves a map that is older than the tree, which has pages of the tree as free.
+/// A lost write leaves a map that is older than the tree. In this map, pages of the tree are free.
 #[test]
 fn a_page_of_the_tree_that_its_map_has_as_free_is_corruption_and_no_wait() {
     let rig = Rig::new(4096, 1000);

@@ -1,6 +1,6 @@
-//! Views beside transactions that transfer amounts between keys, in orders that a seed picks. The
-//! amounts that a view shows must have the right sum. A view must show the same amounts twice, by
-//! points and by ranges from both ends.
+//! Tests of views beside transactions that transfer amounts between keys, in orders of steps that a
+//! seed picks. The amounts that a view shows must have the right sum. A view must show the same
+//! amounts twice, by points and by ranges from both ends.
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
@@ -192,7 +192,7 @@ fn a_view_beside_a_commit_depends_on_it() {
 }
 
 /// A view reads a table with a long value while the table is dropped and its pages are used for
-/// another one.
+/// another table.
 #[test]
 fn a_view_beside_a_drop_reads_the_truth_or_is_told() {
     let told = AtomicUsize::new(0);
