@@ -275,6 +275,7 @@ mod tests {
         threads.submit(first).expect("a thread");
         first_begun.recv().expect("it runs");
         threads.submit(second).expect("a thread");
+        assert_eq!(threads.counts().0, 2, "a blocked thread gives its turn to another one");
         second_begun.recv().expect("it runs though the first one has not ended");
         let last = threads.submit(third).expect("a place");
         assert_eq!(threads.counts(), (2, 1), "one is active");
