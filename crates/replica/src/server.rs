@@ -5,10 +5,11 @@
 //! another replica. After the handshake a replica's connection has the messages of its purpose, and
 //! a client's connection has [`ClientCall`]s. No input makes the server panic. Memory for messages
 //! is bounded for each connection. The decoder buffers at most about one frame
-//! ([`PAYLOAD_BYTES_MAX`](crate::frame::PAYLOAD_BYTES_MAX)). Besides, a connection of calls, a
-//! client or a snapshot has one decoded message; a connection of appends has at most 131, because
-//! appends are decoded ahead of Raft: one that waits for the channel, 64 in the channel, and 66
-//! that openraft has taken and not answered. When the accepting task ends, all connections end.
+//! ([`PAYLOAD_BYTES_MAX`](crate::frame::PAYLOAD_BYTES_MAX)). A connection for calls, for a client
+//! or for a snapshot has one decoded message at a time. A connection for appends has at most 131,
+//! because it decodes appends ahead of Raft: 1 waits for the channel, 64 are in the channel, and
+//! openraft has taken and not yet answered at most 66. When the accepting task ends, all
+//! connections end.
 
 use crate::client_message::{ClientCall, ClientHello, ClientReply};
 use crate::frame::{Frame, FrameCodec};
