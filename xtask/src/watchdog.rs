@@ -1,10 +1,11 @@
 //! Runs a test command under limits, and names the test that hangs.
 //!
 //! libtest prints a line when a test has run for 60 seconds, and a line when a test ends. The
-//! watchdog reads both: a test hangs if it has not ended within [`Limits::test`] of the first line.
-//! A program that prints nothing for [`Limits::silence`] also hangs. If libtest runs one test at a
-//! time, it prints no 60-second line, so silence is the only sign. A build may be silent for
-//! [`BUILD_SILENCE`]. The watchdog kills a command that hangs, with all its descendants.
+//! watchdog reads both: a test hangs if it has not ended within [`Limits::test`] after its
+//! 60-second line. A program that prints nothing for [`Limits::silence`] also hangs. If libtest
+//! runs one test at a time, it prints no 60-second line, so silence is the only sign. A build may
+//! be silent for [`BUILD_SILENCE`]. The watchdog kills a command that hangs, with all its
+//! descendants.
 //!
 //! If the machine sleeps, or the watchdog is stopped (by a signal, or by the host of a virtual
 //! machine), the command need not hang. The watchdog therefore counts only time that it saw pass
@@ -69,7 +70,7 @@ pub enum End {
 pub enum Output<'a> {
     /// The output of this program.
     Shown,
-    /// The end of a file.
+    /// Appended to this file.
     Kept(&'a Path),
 }
 

@@ -4,9 +4,9 @@
 //! batch, into a log that was filled with zeros (`with_wal_preallocation`, which is not the default
 //! but is faster). Unsafe: `Durability::Eventual`, no sync.
 //!
-//! Transactions read a snapshot. A commit is refused if another transaction has, since this
-//! transaction began, written a key that this one writes or has read for update. This is snapshot
-//! isolation, and stronger for reads for update. Tables are prefixes of keys.
+//! Transactions read a snapshot. A commit is refused if, since its transaction began, another
+//! transaction has written one of the keys that it writes or has read for update. This is snapshot
+//! isolation with stronger reads for update. Tables are prefixes of keys.
 //!
 //! A blocking client drives the future of its commit; with callbacks each commit is a task of a
 //! runtime with two threads.

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// Time between loading and measuring a store.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// Maximum number of times that a transaction that conflicts is run again: never reached.
+/// Maximum number of repetitions of a transaction that conflicts; never reached.
 const RETRIES: u32 = 1_000_000;
 
 /// Planned records in a transaction of the load phase.

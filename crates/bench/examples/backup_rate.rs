@@ -2,10 +2,10 @@
 //! `backup_rate --dir D [--records N] [--seconds S] [--rate BYTES] [--engine E]`.
 //!
 //! The first run loads 2 million records of YCSB (2 GB) into `D/db`; later runs use them again. The
-//! program then measures in turn, so that a change of the machine's load affects all measurements:
-//! the device of D with one sequential writer, and with one thread that reads and writes as a copy
-//! does; the backup alone; workload A alone; and both together. With `--rate` it also measures a
-//! paced backup beside the workload. Copies are removed.
+//! program then takes these measurements in turn: the device of D with one sequential writer, and
+//! with one thread that reads and writes as a copy does; the backup alone; workload A alone; and
+//! both together. Because they take turns, a change of the machine's load affects all of them. With
+//! `--rate` it also measures a paced backup beside the workload. Copies are removed.
 
 use katydid::{BackupOptions, Database, EngineKind, Options};
 use katydid_device::{AlignedBuffer, Create, Directory, FileDirectory, Method, WriteMode};
@@ -91,7 +91,7 @@ impl Bench {
     }
 
     /// Runs backup and workload together. Returns the backup's MiB/s, and the transactions per
-    /// second meanwhile.
+    /// second during the backup.
     fn beside(&self, rate: Option<NonZeroU64>) -> Result<(f64, f64), Failed> {
         let stop = Arc::new(AtomicBool::new(false));
         std::thread::scope(|scope| {

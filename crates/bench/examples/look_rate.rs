@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 type Failed = Box<dyn std::error::Error>;
 
 const ROUNDS: usize = 20;
-/// Number of changes after the last checkpoint, by the process that is killed.
+/// Number of changes that the killed process makes after its last checkpoint.
 const CHANGES: u64 = 100_000;
 const BATCH: u64 = 1_000;
 

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After this time without commits the archive notes the moment, so that a restore can name a time
-/// up to it.
+/// After this time without commits the archive notes the moment, so that a restore can name any
+/// time up to that moment.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
 /// Copy the log into an archive, with which restore --to brings a backup to a later commit or time

@@ -211,8 +211,8 @@ fn time(at: SystemTime) -> String {
 fn told_of(report: &RestoreReport, point: RestorePoint, engine: EngineKind) -> String {
     let RestoreReport { copy, moment, next_moment, .. } = report;
     let mut text = match (engine, point) {
-        // Commits become durable in another order than that of their stamps, so some with smaller
-        // stamps may be missing.
+        // Commits become durable in another order than that of their stamps, so commits with
+        // smaller stamps may be missing.
         (EngineKind::Memory, RestorePoint::Time(_) | RestorePoint::End) => {
             format!("no commit in it has a greater stamp than {}", copy.stamp)
         }

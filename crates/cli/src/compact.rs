@@ -31,7 +31,8 @@ pub struct Compact {
 impl Compact {
     pub fn run(self) -> Result<()> {
         let database = self.place.open()?;
-        // Afterwards all changes are in the database file, and none is in the log alone.
+        // After this checkpoint no change is in the log alone: all changes are in the database
+        // file.
         database.checkpoint()?;
         database.close()?;
         drop(database);

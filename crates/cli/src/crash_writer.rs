@@ -2,9 +2,9 @@
 //! killed. `tests/main/kill9.rs` kills it, and compares the printed acknowledgements with the
 //! database.
 //!
-//! Thread `t` commits transactions numbered 1, 2, 3 ... Number `n` sets the thread's counter to
-//! `n`, inserts the row `n` and deletes the row `n - WINDOW`. So a thread's counter determines its
-//! rows at any time, even after the loss of its last transactions, if no transaction is lost in
+//! Thread `t` commits transactions numbered 1, 2, 3 ... Transaction `n` sets the thread's counter
+//! to `n`, inserts the row `n` and deletes the row `n - WINDOW`. So a thread's counter determines
+//! its rows at any time, even after the loss of its last transactions, if no transaction is lost in
 //! part. A line `t n` is printed after `n` is acknowledged.
 
 use clap::Args;

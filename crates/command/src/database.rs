@@ -117,10 +117,11 @@ impl DatabaseDir {
     }
 
     /// Opens the database, which must exist, read-only: nothing in its folder is changed. A log in
-    /// NVRAM cannot be read without changing it, so a database with such a log is opened like by
+    /// NVRAM cannot be read without changing it, so a database with such a log is opened as by
     /// [`DatabaseDir::open`].
     pub fn open_read_only(&self) -> katydid::Result<Database> {
-        // The database must fit however much memory it needed before, so there is no limit.
+        // There is no limit, because the database must be readable however much memory its rows
+        // need.
         let memory = MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() };
         let engine = Database::engine_at(&self.dir)?.with(PagedOptions::default(), memory);
         let options = Options { access: Access::ReadOnly, create: false, engine, ..Options::default() };

@@ -64,7 +64,8 @@ pub enum CommittedChange {
 pub enum CommittedValue {
     /// The whole value.
     Value(Bytes),
-    /// Bytes that replace `replaced` bytes from `offset` on.
+    /// The new value is the former value in which the `replaced` bytes that begin at `offset` are
+    /// replaced by `bytes`.
     Patch {
         /// Position of the first changed byte.
         offset: usize,

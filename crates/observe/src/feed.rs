@@ -27,7 +27,7 @@ const TRANSACTIONS_MAX: u64 = 1000;
 /// Bytes of changes at which a reply ends.
 const REPLY_BYTES: usize = 1 << 20;
 
-/// See the head of this file.
+/// The feed of one connection, as the head of this file describes.
 pub(crate) struct Feed {
     source: Source,
     old: bool,

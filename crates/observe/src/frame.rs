@@ -1,6 +1,6 @@
 //! Frames: four bytes of length, little-endian, and this number of bytes of JSON.
 //!
-//! Threads: that of a connection, at the client and at the server. Invariants:
+//! Runs on the thread of a connection, at the client and at the server. Invariants:
 //!
 //! 1. A length is compared with the limit before it is used, and memory is allocated as the bytes
 //!    arrive, not by the length.
@@ -78,7 +78,7 @@ pub(crate) fn read<T: DeserializeOwned>(
 
 /// Decodes the body of a frame. Returns an error for any bytes that are no frame.
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
-    /// The field that every protocol has.
+    /// The field that frames of every protocol version have.
     #[derive(Deserialize)]
     struct ProtocolNumber {
         protocol: u32,

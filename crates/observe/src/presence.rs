@@ -2,8 +2,8 @@
 //! wake-up.
 //!
 //! Runs on the thread of a connection. A client sends nothing while its request is answered, so
-//! bytes or the end of its side mean that it no longer wants the answer. Closing the socket has an
-//! equal effect, because it shuts the connection down.
+//! bytes or the end of its side mean that it no longer wants the answer. Closing the socket ends
+//! the wait too, because it shuts the connection down.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

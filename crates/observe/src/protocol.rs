@@ -18,9 +18,9 @@ pub const PROTOCOL: u32 = 1;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Request {
-    /// Asks for the names of all tables, sorted. [`Reply::Tables`].
+    /// Asks for the names of all tables, sorted. The reply is [`Reply::Tables`].
     Tables,
-    /// Asks for the value of a key. [`Reply::Value`].
+    /// Asks for the value of a key. The reply is [`Reply::Value`].
     Get {
         /// Name of the table.
         table: String,
@@ -28,7 +28,8 @@ pub enum Request {
         key: Bytes,
     },
     /// Asks for entries in the order of their keys, as many as fit into one reply. Each reply is of
-    /// one state; several replies for one range may be of different states. [`Reply::Rows`].
+    /// one state; several replies for one range may be of different states. The reply is
+    /// [`Reply::Rows`].
     Scan {
         /// Name of the table.
         table: String,
@@ -39,7 +40,7 @@ pub enum Request {
         /// Maximum number of entries.
         limit: u64,
     },
-    /// Asks for the number of keys. The owner counts a part of the range per request.
+    /// Asks for the number of keys. The owner counts a part of the range per request. The reply is
     /// [`Reply::Count`].
     Count {
         /// Name of the table.
@@ -47,10 +48,10 @@ pub enum Request {
         /// The range of keys.
         keys: (Bound<Bytes>, Bound<Bytes>),
     },
-    /// Asks for positions and counters. [`Reply::Stat`].
+    /// Asks for positions and counters. The reply is [`Reply::Stat`].
     Stat,
     /// Asks for the stretch of the log that follows the end of an archive, and acknowledges the log
-    /// up to that end. [`Reply::LogStretch`].
+    /// up to that end. The reply is [`Reply::LogStretch`].
     LogStretch {
         /// Name of the archiver, which is made if there is none.
         archiver: String,
@@ -62,7 +63,8 @@ pub enum Request {
         note: bool,
     },
     /// Asks for the next committed transactions of this connection's feed. The owner reads them
-    /// from its log, and keeps the feed's position between two requests. [`Reply::Changes`].
+    /// from its log, and keeps the feed's position between two requests. The reply is
+    /// [`Reply::Changes`].
     Changes {
         /// Beginning of the feed, which the first request of a connection needs. `None` continues
         /// after the last reply.
@@ -95,7 +97,7 @@ pub struct ChangesBegin {
     /// `oldest`, `now`, or a [`katydid::ChangePosition`]. An existing consumer goes on after its
     /// last acknowledgement.
     pub from: String,
-    /// The named consumer whose feed it is.
+    /// The named consumer of the feed; `None` for a feed without a consumer.
     pub consumer: Option<ConsumerName>,
     /// True to get former values.
     pub old: bool,

@@ -185,8 +185,8 @@ fn take_in(number: u64, stream: UnixStream, database: &Database, clients: &Arc<C
     served.insert(number, Served { stream: other, thread: None });
     let (database, theirs) = (database.clone(), clients.clone());
     let serve = move || {
-        // Dropped last, even after a panic, because a client that is missing in the list has no
-        // handle of the database.
+        // `_leaving` is dropped last, even after a panic, and removes the client from the list. So
+        // the thread of a client that has left the list holds no handle of the database.
         let _leaving = Leaving { number, clients: theirs };
         let (database, mut stream) = (database, stream);
         connection::serve(&database, &mut stream);

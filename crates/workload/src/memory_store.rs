@@ -1,6 +1,7 @@
 //! A store in memory for the tests of this crate: one map under a mutex, which a transaction holds
-//! from its beginning to its end, so that histories are trivially serializable. A later `poll`
-//! acknowledges commits with callbacks, in batches and in order.
+//! from its beginning to its end, so that histories are trivially serializable. If a commit has a
+//! callback, a later `poll` acknowledges the commit; commits are acknowledged in batches and in
+//! order.
 
 use crate::store::{Client, Counters, Intent, Keys, Result, Shown, Store, StoreError, Transaction};
 use std::collections::BTreeMap;

@@ -206,8 +206,8 @@ fn begin<'p>(
         }
         _ if source.children.contains_key(first) => Some((from.clone(), path)),
         _ => {
-            // A module that was imported under this name. The path below it counts here; the import
-            // of the name counts already.
+            // The name is that of an imported module. Here only the path below the module counts,
+            // because the import itself is counted already.
             let import = source.imports.iter().find(|import| import.name.as_ref() == Some(first))?;
             if import.path == path[..1] {
                 return None;

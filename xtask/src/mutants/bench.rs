@@ -15,7 +15,7 @@ use std::time::Duration;
 pub enum Verdict {
     /// A test failed; this is its name.
     Caught(String),
-    /// The tests ended without a failed test, but not with success; this is how.
+    /// The tests did not succeed, although no test failed; the text says how they ended.
     Aborted(String),
     /// A test or program did not end; this is its name.
     Hung(String),

@@ -83,10 +83,10 @@ impl Arguments {
 /// does not run them without a mutant.
 ///
 /// For mutants of the engine, and for mutants that only a crash suite notices, the first build
-/// alone takes at least one minute of processor time, and the tests of each take up to minutes. For
-/// quick mutants, the build of the log's tests takes 52 s of processor time, that of the device
-/// layer's tests 13 s, and each mutant 2 s to 4 s. Five quick mutants, from an empty target folder,
-/// took 68 s in all, which is 35 s to 40 s on two idle cores.
+/// alone takes at least one minute of processor time, and the tests of each mutant take up to
+/// several minutes. For quick mutants, the build of the log's tests takes 52 s of processor time,
+/// that of the device layer's tests 13 s, and each mutant 2 s to 4 s. Five quick mutants, from an
+/// empty target folder, took 68 s in all, which is 35 s to 40 s on two idle cores.
 pub fn few() -> Command {
     let task = ["run", "--quiet", "--package", "xtask", "--", "mutants", "--quick", "--sound", "--random"];
     let mut command = cargo(task);

@@ -39,7 +39,7 @@ const CHECK: Duration = Duration::from_secs(3600);
 /// takes half a minute was once killed.
 const CHECK_TEST: Duration = Duration::from_secs(40 * 60);
 
-/// Number of the last lines of a failed step that are shown.
+/// Number of lines at the end of a failed step's output that are shown.
 const SHOWN: usize = 40;
 
 /// Prints the steps.

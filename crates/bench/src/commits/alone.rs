@@ -2,9 +2,9 @@
 //! durable.
 //!
 //! Clients block in each commit, or go on while several of their commits wait. Every blocking
-//! commit on disk is timed. For other commits one in [`TIMED`] is timed, because reading the clock
-//! takes as long as an append. Latency is measured from before the append until the client knows
-//! that the record is durable.
+//! commit on disk is timed. Of all other commits, one in [`TIMED`] is timed, because reading the
+//! clock takes as long as an append. Latency is measured from before the append until the client
+//! knows that the record is durable.
 
 use super::case::Case;
 use super::run::Run;

@@ -101,7 +101,7 @@ pub struct Case {
     pub slots: Option<u32>,
     pub threads: usize,
     /// Maximum number of a thread's commits that wait to be durable. With 1 the thread blocks in
-    /// each.
+    /// each commit.
     pub in_flight: usize,
     pub durability: Durability,
     pub release: LockRelease,

@@ -16,7 +16,8 @@ use crate::grid::columns::{Chart, Rows};
 use crate::grid::row::Round;
 use katydid_command::bytes::shown;
 
-/// An axis that distinguishes lines together with only the work and the number of threads.
+/// The axis of compared systems. In a figure with systems, only this axis, the work and the number
+/// of threads distinguish lines.
 const SYSTEM: Axis<Case> = Axis::of_words("system", |case| case.system.unwrap_or_default().to_owned());
 
 const THREADS: Axis<Case> = Axis::of_numbers(
@@ -55,7 +56,7 @@ const WORK: Axis<Case> = Axis::of_words("work", |case| case.work.name().to_owned
 /// not vary.
 const OVER: [&Axis<Case>; 5] = [&THREADS, &BYTES, &SKEW, &DELAY, &ENTRIES];
 
-/// Other axes that distinguish lines.
+/// Axes that distinguish lines, but are never the x axis.
 const WORDS: [Axis<Case>; 12] = [
     Axis::of_words("log", |case| case.log.to_string()),
     WORK,

@@ -11,7 +11,7 @@ use crate::host::device::Device;
 use katydid_command::bytes::grouped;
 use katydid_wal::Form;
 
-/// Device of the log, if it varies between rows.
+/// Name of the row's log device; empty if no case of the figure names a device of its own.
 pub fn on(of: &Rows<'_, Study>, row: &Row) -> String {
     match of.rows.iter().any(|row| row.case.device.is_some()) {
         true => row.case.device.map_or(of.setting.device, Device::name).to_owned(),

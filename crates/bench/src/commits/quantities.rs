@@ -82,8 +82,9 @@ pub fn idle_share(run: &Run) -> f64 {
     (1.0 - user_share(run) - system_share(run)).max(0.0)
 }
 
-/// Share of the clients' time that they waited for the log: for the sync lock, for another thread's
-/// sync, and, if committing threads sync, for their own sync. Waiting threads mostly sleep.
+/// Share of the clients' time in which they waited for the log: for the sync lock, for another
+/// thread's sync, and, if committing threads sync, for their own sync. Waiting threads mostly
+/// sleep.
 pub fn log_wait_share(run: &Run, case: &Case) -> f64 {
     let waited =
         run.counted(|counters| counters.sync_lock_ns) + run.counted(|counters| counters.completion_ns);

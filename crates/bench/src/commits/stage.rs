@@ -48,9 +48,9 @@ pub struct Stage {
     before: FolderState,
     files: Arc<dyn Directory>,
     memory: Arc<dyn Directory>,
-    /// Folder of logs in NVRAM, with its former state.
+    /// Folder of logs in NVRAM, with its state before the measurement.
     nvram: (PathBuf, FolderState),
-    /// Folders over which the log's files are striped, if not in the folder.
+    /// Folders over which the log's files are striped; `None` if the files lie in the folder.
     stripes: Option<Stripes>,
     device: Device,
     /// I/O method of the current rounds.
@@ -202,7 +202,7 @@ impl Stage {
             sync: sync.with_heuristics(heuristics),
             ring_bytes,
             segment_bytes: tuned.segment_bytes,
-            // Measure a log that has grown, with full segments from the start.
+            // Use segments of full size from the start, as in a log that has grown.
             first_segment_bytes: tuned.segment_bytes,
             spare_segments: tuned.spare_segments,
             write_bytes_max: case.io_unit.unwrap_or(FileOptions::default().write_bytes_max),

@@ -1,12 +1,12 @@
 //! Counts of the dependencies that would cross logs if the records of one log were distributed over
 //! several logs (Aether, A.5).
 //!
-//! Pure functions. A record depends on the last record that changed the same page, if the older
-//! record is in another log, because with physiological logging the older record must be durable
-//! before the newer one. A dependence is tight if the older record is one of the last five of its
-//! log when the newer record is added. Such a record is probably not durable yet, because a log is
-//! flushed at commits. The number five is the paper's. A commit spans logs if it has to flush more
-//! than one log: the logs of its own records, and the logs on which its records depend tightly.
+//! Pure functions. A record depends on the last record that changed the same page, if that record
+//! is in another log: with physiological logging, the older record must be durable before the newer
+//! one. A dependence is tight if the older record is one of the last five of its log when the newer
+//! record is added. Such a record is probably not durable yet, because a log is flushed at commits.
+//! The number five is the paper's. A commit spans logs if it has to flush more than one log: the
+//! logs of its own records, and the logs on which its records depend tightly.
 //!
 //! Transactions (or pages) are assigned to logs in the order in which they first appear. The id of
 //! a transaction does not decide its log, because the id depends on the thread that runs the

@@ -31,8 +31,8 @@ const COLOURS: [&str; 9] =
     ["#000000", "#e69f00", "#56b4e9", "#009e73", "#c8b400", "#0072b2", "#d55e00", "#cc79a7", "#777777"];
 /// Dashes of lines, used in turn when the colours repeat.
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "10 3 2 3"];
-/// Shapes of markers around a point, as paths that begin at it, in units of a marker's radius.
-/// Their number has no common factor with the number of colours.
+/// Shapes of markers around a point, as paths that begin at the point, in units of a marker's
+/// radius. Their number has no common factor with the number of colours.
 const MARKERS: [&[(f64, f64)]; 7] = [
     &[(1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0)],
     &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0), (0.0, -1.3)],
@@ -42,7 +42,7 @@ const MARKERS: [&[(f64, f64)]; 7] = [
     &[(-1.1, -1.1), (1.1, 1.1), (0.0, 0.0), (1.1, -1.1), (-1.1, 1.1)],
     &[(0.0, -1.4), (0.0, 1.4), (0.0, 0.0), (-1.4, 0.0), (1.4, 0.0)],
 ];
-/// Radii of markers, used in turn, so that equal shapes on each other differ in size.
+/// Radii of markers, used in turn, so that equal shapes at one point differ in size.
 const RADII: [f64; 3] = [3.2, 4.4, 5.6];
 
 /// Scale by which values become lengths.

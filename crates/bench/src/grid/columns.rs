@@ -1,7 +1,7 @@
 //! Rows as a table and as CSV.
 //!
-//! Pure functions. CSV has equal columns for all grids of one type; a cell is empty if it does not
-//! apply to the row. A table leaves out columns that do not vary, and columns that were not
+//! Pure functions. CSV has the same columns for all grids of one type; a cell is empty if it does
+//! not apply to the row. A table leaves out columns that do not vary, and columns that were not
 //! measured.
 
 use super::axis::Axis;
@@ -39,7 +39,8 @@ pub trait Grid: Copy + 'static {
     const VARYING: &'static [Column<Self>];
     /// Properties that are shown once, above the table, if they do not vary.
     const CONSTANT: &'static [Column<Self>];
-    /// Texts that are left out above the table, because they mean nothing.
+    /// Texts of properties that do not apply. A constant property with such a text is not shown
+    /// above the table.
     const SILENT: &'static [&'static str];
 
     /// Name of the rate in the table.

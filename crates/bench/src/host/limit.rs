@@ -37,8 +37,8 @@ impl Writes {
     }
 }
 
-/// The rate of a device that no durable commit can exceed, measured raw and shortly before the run
-/// with which it is compared.
+/// The device's rate of raw durable writes, which the rate of durable commits cannot exceed. It is
+/// measured shortly before the run with which it is compared.
 #[derive(Debug, Clone)]
 pub struct Limit {
     /// I/O method of the raw writes.
@@ -57,7 +57,7 @@ impl Limit {
     pub fn measure(dir: &Path, method: Method, time: Duration) -> Result<Limit> {
         let scratch = Scratch::new(dir, 32 << 20, FileState::Overwritten)?;
         let taken = scratch.methods();
-        // Fall back to other methods as files do.
+        // Fall back to another method, as the log's files do.
         let method = [method, Method::Direct].into_iter().find(|method| taken.contains(method));
         let method = method.unwrap_or(Method::Buffered);
         let measure = |depth| {

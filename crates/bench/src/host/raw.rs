@@ -1,5 +1,5 @@
 //! The raw device, or raw memory, whose rate no commit can exceed. Each round measures it once for
-//! each delay, in the log's place.
+//! each delay, where the log would be.
 
 use katydid_command::failure::Result;
 use katydid_device::nvram::Persistence;

@@ -1,6 +1,6 @@
 //! Resources that the process has used, as the kernel counts them, for all threads including those
 //! that have ended; and resources of the whole machine. If other processes run at the same time, a
-//! process gets less processor time than it could use, which must not be mistaken for waiting.
+//! process gets less processor time than it could use. This loss must not be mistaken for waiting.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
@@ -50,9 +50,10 @@ pub fn so_far() -> Usage {
     }
 }
 
-/// Busy processor time of all processors, from the first line of `/proc/stat`. The line has
-/// hundredths of seconds of user, nice, system, idle, waiting for a device, interrupts and soft
-/// interrupts, and of other machines, which are not counted.
+/// Busy processor time of all processors, from the first line of `/proc/stat`. The line has these
+/// times in hundredths of a second: user, nice, system, idle, waiting for a device, interrupts,
+/// soft interrupts, and time that other virtual machines got. Idle time, waiting and the time of
+/// other machines are not counted.
 fn machine(stat: &str) -> Option<Duration> {
     let mut words = stat.lines().next()?.split_whitespace();
     words.next().filter(|word| *word == "cpu")?;

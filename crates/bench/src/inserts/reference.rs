@@ -1,5 +1,5 @@
-//! Sweep `limits` compares every design with the copies and checksums without an inserter, and with
-//! two designs.
+//! Sweep `limits` compares every design with four references: two subjects that copy and compute
+//! checksums without an inserter, and two designs.
 //!
 //! Pure functions. A ratio is the median of the ratios of all rounds, because a disturbance of a
 //! round affects all runs in it.

@@ -13,10 +13,10 @@
 //! 2. A standstill begins with the first look that finds the frontier at a position with reserved
 //!    bytes beyond it. It ends with the first look that finds the frontier elsewhere, or nothing
 //!    reserved beyond it. A measured standstill is therefore too long or too short by at most one
-//!    interval between looks, and shorter standstills are mostly not seen. The mean interval is
-//!    reported.
-//! 3. While all appenders are refused room, no thread looks. That time counts, because the frontier
-//!    stands still during it.
+//!    interval between looks, and standstills shorter than an interval are mostly not seen. The
+//!    mean interval is reported.
+//! 3. While the log has room for no appender, no thread looks. That time counts, because the
+//!    frontier stands still during it.
 
 use super::case::{Case, Inserted};
 use crate::grid::row;

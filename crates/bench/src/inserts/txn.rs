@@ -49,7 +49,7 @@ pub struct LogFolder {
     /// for the log's own choice.
     pub io_unit: Option<usize>,
     pub method: MethodName,
-    /// Folders over which the log's files are striped, if not in the folder.
+    /// Folders over which the log's files are striped; `None` if the files lie in the folder.
     stripes: Option<Stripes>,
 }
 

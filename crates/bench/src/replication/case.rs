@@ -26,7 +26,7 @@ impl Work {
     }
 }
 
-/// Way of a commit to the replicas, and condition of its acknowledgement.
+/// The path of a commit to the replicas, and the condition on which the commit is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// The paper's replication (3.2): the client sends to all replicas, and each syncs with this

@@ -37,7 +37,7 @@ impl Run {
         self.of_servers(|stat| stat.us_per_commit(stat.server_ns))
     }
 
-    /// Mean microseconds of a transaction at the server that took longest for it.
+    /// Mean microseconds of a transaction at the slowest server of that transaction.
     pub fn slowest_us(&self) -> Option<f64> {
         let times = self.client?;
         Some(times.slowest_ns as f64 / 1e3 / times.committed.max(1) as f64)

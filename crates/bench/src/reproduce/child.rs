@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub struct Child {
     stopped: AtomicBool,
-    /// Process id of the child, set until the child has ended, while it may be signalled.
+    /// Process id of the child while the child may be signalled; `None` when it has ended.
     running: Mutex<Option<u32>>,
 }
 

@@ -1,5 +1,5 @@
-//! Criteria. A criterion consists of a claim of a paper's text as an inequality with two bounds,
-//! numbers that must satisfy it, and numbers that must not.
+//! Criteria. A criterion consists of three parts: a claim of a paper's text, as an inequality with
+//! two bounds; numbers that must satisfy the claim; and numbers that must not.
 //!
 //! Pure functions. Invariants:
 //!
@@ -7,9 +7,9 @@
 //!    [`Criterion::new`], the only constructor, takes both.
 //! 2. One test over all criteria (`papers`) judges both. The paper's numbers must give
 //!    [`Verdict::Same`], and the counter-example's numbers [`Verdict::Another`].
-//! 3. A decided answer needs at least [`ROUNDS_MIN`] rounds. If one of them lacks a row that the
-//!    claim needs, such as a number of threads that a quick run leaves out, or if the interval
-//!    crosses a bound, the answer is [`Answer::NotDecided`].
+//! 3. A decided answer needs at least [`ROUNDS_MIN`] rounds. The answer is [`Answer::NotDecided`]
+//!    if there are fewer rounds, if a round lacks a row that the claim needs (for example, because
+//!    a quick run leaves out a number of threads), or if the interval crosses a bound.
 //! 4. An answer from simulated rows is decided only if it holds for every machine within the
 //!    simulator's stated error. If not, it is [`Answer::WithinError`].
 
@@ -250,8 +250,9 @@ impl Criterion {
         }
     }
 
-    /// The interval, widened by the simulator's error. A share is widened as the ratio of the two
-    /// parts of the whole. A difference is widened by as much as a share of one half.
+    /// The interval, widened by the simulator's error. For a share, the factor is applied to the
+    /// ratio of the share to the rest of the whole. A difference of shares is widened by the amount
+    /// by which a share of one half would be widened.
     fn widened(&self, Interval { low, high, .. }: Interval) -> (f64, f64) {
         let Source::Simulated { factor } = self.source else { return (low, high) };
         let share = |share: f64, factor: f64| share * factor / (share * factor + 1.0 - share);

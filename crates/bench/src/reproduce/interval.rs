@@ -1,6 +1,7 @@
 //! The median of several rounds, and an interval around the true median.
 //!
-//! Pure functions. The ends of the interval are rounds. No distribution of the rounds is assumed.
+//! Pure functions. Each end of the interval is the value of a round. No distribution of the values
+//! is assumed.
 
 /// Minimum number of rounds for a verdict. The least and the greatest of five rounds enclose the
 /// true median in 94 of 100 measurements.

@@ -2,7 +2,7 @@
 //!
 //! Each experiment has a folder with `rows.csv`, charts, `output.txt`, `errors.txt`, and finally
 //! `done.json`. An experiment without `done.json` was interrupted, and is measured again. An
-//! experiment with other arguments, another commit or another machine is also measured again.
+//! experiment whose arguments, commit or machine have changed is also measured again.
 
 use katydid_command::failure::{Failure, Result};
 use katydid_command::whole_file;

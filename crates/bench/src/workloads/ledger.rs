@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     /// Deletes the entry called `name`, and drops these tables and the entry's tables. After a
-    /// crash in between, the tables are not used again.
+    /// crash between the two steps, the tables are not used again.
     pub fn forget(&self, name: &str, tables: &[&str]) -> Result<()> {
         let known = self.read(name).ok().flatten().unwrap_or_default();
         self.database.delete(&self.table, name)?;

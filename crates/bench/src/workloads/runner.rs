@@ -23,7 +23,7 @@ pub const TIME: Duration = Duration::from_secs(10);
 /// Minimum transactions in flight per thread while loading.
 const LOAD_IN_FLIGHT: usize = 256;
 
-/// Plan for loading, if `run` is the plan of the run.
+/// Returns the plan for loading the data of a run with the plan `run`.
 pub fn load_plan(run: &Plan) -> Plan {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Plan {

@@ -1,8 +1,8 @@
 //! Thousands of clients of one database, each of which commits one transaction after the other.
 //!
 //! Client `c` sets its key to 1, 2, 3 ..., and begins the next commit when the last one is
-//! acknowledged. So its value is the number of its commits in the database, and each acknowledged
-//! number above that value is a lost commit.
+//! acknowledged. So the key's value is the number of the client's commits in the database, and each
+//! acknowledged number above that value is a lost commit.
 //!
 //! A few threads serve all clients. They hand commits to a session, whose callbacks report the
 //! durable ones.

@@ -106,7 +106,7 @@ impl Crash {
         let (sender, asked) = channel();
         let stopper = sender.clone();
         signals::on_stop(move || drop(stopper.send(Input::Quit)))?;
-        // Dropping it removes the folder, after the process that writes there has ended.
+        // Dropping this value removes the folder, after the process that writes there has ended.
         let temporary =
             match &self.dir {
                 Some(dir) if dir.exists() => {

@@ -22,7 +22,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
-/// See the head of this file.
+/// Sorts keys and values, as the head of this file describes.
 #[derive(Debug)]
 pub struct Sorter {
     folder: PathBuf,

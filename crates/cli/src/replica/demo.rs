@@ -310,7 +310,7 @@ impl Replicas {
     }
 
     fn configure(&self, id: ReplicaId, address: &str) -> Result<()> {
-        // Any id will do that is equal at all three replicas.
+        // Any id will do if all three replicas have the same one.
         let text = format!(
             "cluster = \"64656d6f6e73747261746f6e00000000\"\nid = {id}\nfolder = \"replica-{id}\"\nlisten = \"{address}\"\ncache = \"32MiB\"\n"
         );

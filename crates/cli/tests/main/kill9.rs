@@ -1,9 +1,9 @@
 //! Kills the real program under load with kill -9, several times. The oracle is the list of
 //! acknowledgements that the program printed, read from its standard output until the pipe ends.
 //!
-//! After each kill the tests check that all acknowledged transactions are there; that every other
-//! one found was begun, is complete, and follows in order; that `verify` finds no fault; and that
-//! opening recovers.
+//! After each kill the tests check four things: all acknowledged transactions are there; every
+//! unacknowledged transaction that is there was begun, is complete, and follows in order; `verify`
+//! finds no fault; and opening recovers.
 
 use crate::program::{command, run_in, seeded};
 use katydid::{Database, EngineKind, Options, Table};
@@ -125,8 +125,8 @@ fn make(dir: &Path, engine: EngineKind, flags: &[&str]) {
     Database::open_with(dir, options).unwrap().close().unwrap();
 }
 
-/// Kills writers several times, and checks the database after each kill. `flags` are further flags
-/// of the program, which name `engine`.
+/// Kills writers several times, and checks the database after each kill. `flags` are more flags of
+/// the program; they select `engine`.
 fn writers_survive(
     (engine, flags): (EngineKind, &[&str]),
     (threads, in_flight): (u64, u64),

@@ -1,5 +1,5 @@
-//! Archiving beside commits of several threads: a point has every commit up to its stamp and no
-//! other.
+//! Archiving while several threads commit: a restore to a stamp has every commit up to that stamp
+//! and no others.
 
 use crate::common::options_for;
 use crate::history::ENGINES;
@@ -86,7 +86,7 @@ fn beside(engine: EngineKind) {
         let expected = commits.iter().take_while(|(stamp, _)| *stamp <= wanted).map(|(_, key)| key.clone());
         assert!(keys_of(to, engine) == expected.collect(), "{engine} engine, stamp {wanted}");
     }
-    // The end has all commits, whatever the stamps of the last ones are.
+    // A restore to the end has all commits, whatever the stamps of the last ones are.
     let to = directory();
     Database::restore_to_in(&[backup], kept, RestorePoint::End, to.clone(), &BackupOptions::default())
         .expect("restore");

@@ -1,4 +1,4 @@
-//! The machine of the archive ends at each call of archiving.
+//! The machine of the archive crashes at each device call of archiving.
 
 use crate::history::{ENGINES, options, rows_of};
 use katydid::{BackupOptions, Database, EngineKind, LogArchive, MemoryDirectory, RestorePoint};
@@ -14,7 +14,7 @@ fn put(database: &Database, number: u64) {
     database.put(&rows, number.to_le_bytes(), vec![number as u8; 2_000]).expect("put");
 }
 
-/// Archives some files of log, which are joined now and then.
+/// Archives the log in several files, which the archive joins now and then.
 fn archive(database: &Database, device: &SimDevice) -> katydid::Result<()> {
     let mut archive = LogArchive::open_in(device.directory())?;
     let mut archiver = archive.archiver(database, "test", 1 << 30)?;
@@ -25,8 +25,8 @@ fn archive(database: &Database, device: &SimDevice) -> katydid::Result<()> {
     Ok(())
 }
 
-/// After a crash at each call, with un-synced bytes surviving in each of the ways, archiving goes
-/// on and the end can be restored: the archive has everything that was acknowledged.
+/// The machine crashes at each call, and all, none or some of the un-synced bytes survive.
+/// Afterwards archiving goes on, and a restore to the end has everything that was acknowledged.
 #[test]
 fn archiving_goes_on_after_a_crash_at_each_call() {
     ENGINES.into_iter().for_each(crashes_at_each_call);

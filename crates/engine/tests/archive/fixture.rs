@@ -1,5 +1,5 @@
-//! Restores a backup, and the archive that goes on behind it, of each version of the format to each
-//! of their stamps and times. `tests/fixtures` keeps both as they were written. Version 1 is of the
+//! For each version of the format, restores a kept backup and its archive to each of the archive's
+//! stamps and times. `tests/fixtures` has both as that version wrote them. Version 1 is of the
 //! paged engine, version 2 of the memory engine.
 //!
 //! `KATYDID_WRITE_FIXTURES=1 cargo test -p katydid --test archive fixture::` writes missing
@@ -148,7 +148,7 @@ fn each_point(version: u32, engine: EngineKind) {
         let found = Point { stamp: report.copy.stamp, moment, rows: shown(&rows_of(&to)) };
         assert_eq!(found, *point);
         assert_sound(&Database::verify_in(to, None).expect("verify"));
-        // The restore to a time has all commits for which the archive noted that moment.
+        // A restore to the time of a moment has every commit whose first later moment is that one.
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(point.moment);
         let (_, to) = restore(RestorePoint::Time(time), kept(version));
         let last = points.iter().rfind(|other| other.moment == point.moment).expect("itself");
@@ -210,14 +210,14 @@ fn write_anew(folder: &Path, engine: EngineKind) {
     for (nth, change) in changes.into_iter().enumerate() {
         let txn = database.begin().expect("begin");
         change(&txn);
-        // A thread for each commit: in the memory engine each then goes to another stream of the
-        // log.
+        // Each commit has a thread of its own, so that in the memory engine each goes to another
+        // stream of the log.
         let stamp = std::thread::scope(|scope| scope.spawn(|| txn.commit()).join().expect("no panic"))
             .expect("commit");
         points.push((stamp, shown(&rows_in(&database))));
         if nth % 2 == 1 {
             archive.take(&mut archiver).expect("archive");
-            // The clock moves on, so that each time means one archiving.
+            // Wait until the clock has moved on, so that each time belongs to one call of `take`.
             let looked = SystemTime::now();
             while SystemTime::now() < looked + Duration::from_millis(5) {
                 std::thread::yield_now();

@@ -1,13 +1,13 @@
-//! A database that is used, crashes, is closed, backed up and archived, by one thread in the order
-//! of a seed; and a model of what each commit made of it.
+//! A database that one thread uses, crashes, closes, backs up and archives, in an order that the
+//! seed determines; and a model of the rows after each commit.
 //!
-//! Each of three slots has keys of its own, so that transactions may stay open beside others
-//! without waiting for them: at most stamps some transactions have not committed, and some of these
-//! never do.
+//! Each of three slots runs transactions on keys of its own, so that three transactions may be open
+//! at once and never wait for each other. At most stamps some transactions have not committed, and
+//! some of these never commit.
 //!
-//! Beside the transactions a read view is open, which shows the model of its beginning until it
-//! ends. In every second history a named consumer of the feed makes the model from the changes that
-//! it gets, and after each crash goes on where it acknowledged.
+//! A read view that is open meanwhile shows the rows of its beginning until it ends. In every
+//! second history a named consumer of the feed builds the rows from the changes that it gets. After
+//! each crash it continues behind its last acknowledgement.
 
 use crate::common::{Rng, committed, options_for};
 use katydid::{
@@ -31,8 +31,8 @@ pub type Rows = BTreeMap<Key, Vec<u8>>;
 pub struct Commit {
     pub stamp: CommitStamp,
     pub writes: Vec<(Key, Option<Vec<u8>>)>,
-    /// True if a table was dropped between the commit before and this one, so that the state just
-    /// before this commit differs from the state after the commit before.
+    /// True if a table was dropped between the previous commit and this one. The state just before
+    /// this commit then differs from the state after the previous commit.
     pub after_drop: bool,
 }
 
@@ -128,8 +128,8 @@ impl History {
             followed: Rows::new(),
             acknowledged: Rows::new(),
         };
-        // Both tables are made first: in the memory engine a transaction may have a lower stamp
-        // than a table that it writes to, and the feed could then not name the table.
+        // Create both tables first. In the memory engine a transaction may get a lower stamp than
+        // the creation of a table that it writes to; the feed could then not name the table.
         for name in ["rows", "passing"] {
             drop(history.table(name));
         }
@@ -189,8 +189,8 @@ impl History {
         let Some(mut open) = self.open[slot].take() else { return };
         let savepoint = (self.rng.u8(..6) == 0).then(|| (open.txn.savepoint(), open.writes.len()));
         for _ in 0..self.rng.usize(1..4) {
-            // Only the first slot writes to `passing`, so that no other one has it locked when it
-            // is dropped.
+            // Only the first slot writes to `passing`, so that no other slot's transaction has the
+            // table locked when the table is dropped.
             let name = if slot == 0 && self.rng.u8(..4) == 0 { "passing" } else { "rows" };
             let table = self.table(name);
             let key = format!("{slot}-{:04}", self.rng.u64(..KEYS)).into_bytes();
@@ -207,7 +207,7 @@ impl History {
             match has_changed {
                 Ok(true) => open.writes.push(((name, key), value)),
                 Ok(false) => {}
-                // Memory engine: another transaction has read the place since this one began.
+                // Memory engine: another transaction has read the key since this transaction began.
                 Err(error) if error.is_retryable() && self.engine == EngineKind::Memory => return,
                 Err(error) => panic!("{error}"),
             }
@@ -250,8 +250,8 @@ impl History {
             let consumer = self.database().consumer("follower", KEPT, &ChangesFrom::Oldest);
             consumer.expect("the consumer")
         });
-        // The memory engine's feed returns transactions when all streams are durable beyond them,
-        // which the feed itself requests.
+        // The memory engine's feed returns a transaction when all streams are durable beyond it.
+        // The feed itself requests that.
         for _ in 0..3 {
             while let Some(transaction) = follower.try_next().expect("a transaction") {
                 transaction.changes.into_iter().for_each(|change| apply(change, &mut self.followed));
@@ -340,8 +340,8 @@ impl History {
         self.open_again();
     }
 
-    /// The machine of the database ends, and that of the archive perhaps too. Open transactions are
-    /// lost.
+    /// Crashes the machine of the database, and perhaps also that of the archive. Open transactions
+    /// are lost.
     fn crash(&mut self) {
         let seed = self.rng.u64(..);
         self.device.freeze();

@@ -1,5 +1,5 @@
-//! A restore to a commit's stamp has the model's state, from whatever backup. The tests also
-//! restore to times.
+//! A restore to a commit's stamp has the model's state, from any backup that is old enough. The
+//! tests also restore to times.
 //!
 //! With `KATYDID_SECONDS` the campaign goes on for this time with new seeds and restores to every
 //! stamp of each (`cargo xtask restore --seconds N`); `KATYDID_SEED` is the first seed.
@@ -75,7 +75,7 @@ fn restored(seed: u64, engine: EngineKind, most: usize) -> usize {
         if !is_chosen || old.is_empty() {
             continue;
         }
-        // As a rule the newest backup, and now and then any of them.
+        // Use the newest backup most of the time, and now and then any of them.
         let backup = if rng.u8(..4) == 0 { rng.usize(..old.len()) } else { old.len() - 1 };
         newest += usize::from(backup + 1 == old.len());
         let to = run.check(old[backup], stamp, &rows);

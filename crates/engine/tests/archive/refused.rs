@@ -77,7 +77,7 @@ fn keep<'a>(stretches: impl IntoIterator<Item = &'a LogStretch>) -> Arc<dyn Dire
     directory
 }
 
-/// A program may keep the stretches as it likes: files that hold them are an archive.
+/// A program may store the stretches in any way: files that contain them are an archive.
 #[test]
 fn a_missing_stretch_is_named_where_it_is_needed() {
     ENGINES.into_iter().for_each(missing_is_named);
@@ -230,10 +230,10 @@ fn trimmed_is_a_gap(engine: EngineKind) {
     }
     let gap = fault(lost.take(&mut slow));
     let ArchiveFault::LogTrimmed { archived_to, log_start } = gap else { panic!("{gap}") };
-    // In the memory engine the gap is one of a stream, and the archive's end is the sum of all
-    // streams.
+    // In the memory engine `archived_to` is a position in one stream, and the archive's end is the
+    // sum of the positions in all streams.
     assert!(log_start > archived_to && (archived_to == end) == (engine == EngineKind::Paged), "{gap}");
-    // Another opening, of the archive or of the archiver, does not forget the gap either.
+    // The gap is still there when the archive or the archiver is opened again.
     drop(lost);
     let lost = LogArchive::open_in(far).expect("open the archive again");
     assert!(matches!(fault(lost.archiver(&database, "far", 1 << 30)), ArchiveFault::LogTrimmed { .. }));
@@ -362,7 +362,7 @@ fn bytes_are_read_back(engine: EngineKind) {
     assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
 }
 
-/// The hook gets a stretch again if it failed, and only then.
+/// The hook gets a stretch again if and only if the hook failed.
 #[test]
 fn a_hook_is_given_each_stretch_until_it_has_it() {
     ENGINES.into_iter().for_each(hook);

@@ -1,4 +1,4 @@
-//! Backups beside transactions, checkpoints and eviction.
+//! Backups that run while transactions, checkpoints and eviction run.
 
 use crate::common::{options_for, seeds, with_advanced};
 use crate::model::{Done, Writer, check};
@@ -14,7 +14,8 @@ fn directory() -> Arc<dyn Directory> {
     Arc::new(MemoryDirectory::new())
 }
 
-/// Opens a database with rows enough for some pieces, none of them by a writer of the model.
+/// Opens a database with enough rows for several pieces of a backup. None of these rows is from a
+/// writer of the model.
 fn open(engine: EngineKind, release: LockRelease, writers: &mut [Writer]) -> Database {
     let options = with_advanced(options_for(engine), |advanced| advanced.lock_release = release);
     let database = Database::open_in(directory(), options).expect("open");

@@ -16,7 +16,7 @@ fn options(page_bytes: usize) -> Options {
     options
 }
 
-/// Tables with long values and short ones, of which some were dropped and others thinned out.
+/// Makes tables with long and short values, drops one table, and deletes most rows of another.
 fn worn(device: &SimDevice, options: &Options, seed: u64, keys: u32) -> Rows {
     let mut rng = Rng::with_seed(seed);
     let database = Database::open_in(device.directory(), options.clone()).expect("open");

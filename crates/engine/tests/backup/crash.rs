@@ -1,7 +1,7 @@
-//! The machine of the copy, or of its source, ends at each call of a backup; devices fail or are
-//! full.
+//! Crashes of the copy's machine, or of the source's machine, at each device call of a backup; and
+//! devices that fail or are full.
 //!
-//! The copy's device and the source's are two, so that each can end alone.
+//! The copy and the source have separate devices, so that each can crash alone.
 
 use crate::common::{contents, options_for};
 use katydid::testing::Background;
@@ -42,8 +42,8 @@ fn rows() -> BTreeMap<Vec<u8>, Vec<u8>> {
     (0..50u8).map(|key| (vec![key], vec![key; 300])).collect()
 }
 
-/// Returns whether a crash has left a whole copy on `device`; if not, no opening takes the rest for
-/// a copy.
+/// Returns whether a crash has left a whole copy on `device`. If not, asserts that no call accepts
+/// what is left as a copy.
 fn is_whole(engine: EngineKind, device: &SimDevice, place: &str) -> bool {
     let is_empty = device.image().is_empty();
     match Database::open_in(device.directory(), Options { create: false, ..options(engine) }) {
@@ -112,8 +112,8 @@ fn a_restore_is_whole_or_says_that_it_is_not(engine: EngineKind) {
     });
 }
 
-/// The machine of the source ends at some call, while a backup is made beside transactions and
-/// checkpoints.
+/// The machine of the source crashes at some call of a backup, while transactions and checkpoints
+/// run.
 fn the_source_is_recovered(engine: EngineKind) {
     let run = |device: &SimDevice, crash: Option<u64>| {
         let (database, table) = source(engine, device);
@@ -162,7 +162,7 @@ fn a_failing_target_leaves_the_source_as_it_was(engine: EngineKind) {
             device.fail_at(step, fault);
             let made = database.backup_in(device.directory(), &BackupOptions::default());
             assert!(made.is_err(), "step {step}, {fault:?}: a failure was passed over");
-            // The failure leaves a whole copy, or one that no opening takes for a copy.
+            // The failure leaves a whole copy, or files that no opening accepts as a copy.
             let left = device.reopen_with(step, Survival::DropAll);
             is_whole(engine, &left, &format!("step {step}, {fault:?}"));
         }

@@ -20,7 +20,8 @@ fn fault(outcome: katydid::Result<BackupReport>) -> CopyFault {
     }
 }
 
-/// Options of an increment beside which `writers` write, and a checkpoint is taken now and then.
+/// Options of an increment. At each report of its progress `writers` write, and a checkpoint is
+/// taken.
 fn beside(database: &Database, writers: &Arc<Mutex<Vec<Writer>>>) -> BackupOptions {
     let (database, writers) = (database.clone(), writers.clone());
     let table = database.table("rows").expect("table");
@@ -36,8 +37,8 @@ fn beside(database: &Database, writers: &Arc<Mutex<Vec<Writer>>>) -> BackupOptio
     BackupOptions { on_progress: Some(Arc::new(on_progress)), ..BackupOptions::default() }
 }
 
-/// A whole backup and three increments, the last one after the file was rewritten; each first part
-/// of the chain restores the state at its end.
+/// A whole backup and three increments, the last one after the file was rewritten. Each prefix of
+/// this chain restores the state at the end of the prefix.
 #[test]
 fn each_first_part_of_a_chain_is_restored() {
     for (seed, release) in seeds(60, 1, 1).zip([LockRelease::Early, LockRelease::AfterDurable]) {

@@ -2,14 +2,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `model` | transactions that remember what they did, and the check of a copy against that |
-//! | `beside` | backups beside transactions, checkpoints and eviction, by one thread in the order of a seed, and by several threads |
+//! | `model` | writers that remember their transactions, and the check of a copy against these |
+//! | `beside` | backups while transactions, checkpoints and eviction run, on one thread in an order that the seed determines, and on several threads |
 //! | `compact` | a database that is rewritten without its free pages |
-//! | `crash` | the machine of the copy, or of its source, ends at each call of a backup; full and failing devices |
+//! | `crash` | the machine of the copy, or of its source, crashes at each device call of a backup; full and failing devices |
 //! | `increments` | changes since a backup, and chains of increments |
-//! | `repair` | losers of a crash that is repaired, and a crash at each call of a repair |
+//! | `repair` | repair of a database with transactions that had not ended, and a crash at each call of a repair |
 //! | `torn` | pages that are read while they are written |
-//! | `refused` | folders that are no backups, and copies that meet each other |
+//! | `refused` | folders that are no backups, and files of one copy among those of another |
 
 #[macro_use]
 #[path = "../common/mod.rs"]

@@ -1,9 +1,9 @@
-//! Transactions that remember what they did, and the check of a copy against that.
+//! Writers that remember their transactions, and the check of a copy against these.
 //!
-//! Each writer has a row of its own that counts its transactions, so each transaction depends on
-//! the writer's former one: a copy has a first part of each writer's transactions, whatever else
-//! they depend on. Writers read rows of each other, so that with several streams a transaction
-//! depends on others.
+//! Each writer counts its transactions in a row of its own, so each transaction depends on the
+//! writer's previous one. A copy therefore has a prefix of each writer's transactions. Writers also
+//! read rows of other writers, so that with several streams transactions depend on transactions in
+//! other streams.
 
 use crate::common::{Rng, assert_sound, options_for};
 use katydid::{BackupReport, CommitStamp, Database, EngineKind, Options, Table};
@@ -90,9 +90,9 @@ impl Writer {
     }
 }
 
-/// Asserts that the copy in `directory` holds a first part of each writer's transactions and
-/// nothing else, and at least `before` of each writer's. In the paged engine these must be exactly
-/// the transactions up to the copy's stamp. Verifies the copy before opening it.
+/// Asserts that the copy in `directory` has a prefix of each writer's transactions and nothing
+/// else, and at least `before` of each writer's. In the paged engine these must be exactly the
+/// transactions up to the copy's stamp. Verifies the copy before opening it.
 pub fn check(
     directory: &Arc<dyn Directory>,
     engine: EngineKind,

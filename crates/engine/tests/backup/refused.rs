@@ -1,4 +1,4 @@
-//! Folders that are no backups, and copies that meet each other.
+//! Folders that are no backups, and files of one copy among those of another.
 
 use crate::common::{kinds_in_nvram, options_for, with_log};
 use katydid::{BackupOptions, CopyFault, Database, EngineKind, Error, Options};
@@ -97,7 +97,7 @@ fn a_database_is_no_backup(engine: EngineKind) {
     assert!(matches!(outcome, Err(Error::NotFound { .. })), "{outcome:?}");
 }
 
-/// Any file of one copy, in the place of the same file of another copy, is refused by name.
+/// A copy is refused if any of its files is replaced by the same file of another copy.
 fn files_of_copies_do_not_mix(engine: EngineKind) {
     let database = source(engine);
     let backups: Vec<SimDevice> = (2..4).map(SimDevice::new).collect();
@@ -163,8 +163,8 @@ fn closing_ends_a_backup(engine: EngineKind) {
     assert!(matches!(database.backup_in(SimDevice::new(3).directory(), &plain()), Err(Error::Closed)));
 }
 
-/// After the end of its opening a backup cannot read the rest, for example because the next opening
-/// has removed it.
+/// A backup cannot read the rest of its files after its opening has ended, for example because the
+/// next opening has removed them.
 fn a_backup_that_outlives_its_opening_tells_of_no_failed_read(engine: EngineKind) {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).expect("open");

@@ -28,8 +28,8 @@ fn key(number: u32) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
-/// A database with committed rows, after a crash in a transaction that has changed, deleted and
-/// inserted rows, whose changes are all in the log and on pages.
+/// Returns a database after a crash, and its committed rows. At the crash a transaction was open
+/// that had changed, deleted and inserted rows; all of its changes are in the log and on pages.
 fn crashed() -> (SimDevice, Rows) {
     let device = SimDevice::new(7);
     let database = Database::open_in(device.directory(), options()).expect("open");
@@ -126,8 +126,8 @@ fn a_database_that_is_open_is_not_repaired() {
     assert_eq!(Database::repair(&path, RepairMode::Apply).expect("repair").outcome, RepairOutcome::Sound);
 }
 
-/// A directory in which another process begins a repair, and is killed, after a call has looked
-/// into the directory and before the call gets its lock.
+/// A directory in which another process begins a repair and is killed. This happens after a call
+/// has looked into the directory and before the call gets the directory's lock.
 #[derive(Debug)]
 struct RepairedMeanwhile {
     inner: Arc<dyn Directory>,

@@ -1,9 +1,9 @@
 //! Each public call, held up at each of its device calls while another thread closes; and pairs of
 //! calls, both held up.
 //!
-//! Each time no device call of the old opening ends after `close` has returned, except reads of a
-//! feed or a backup; every error is `Closed`; the closed database is sound, and marked as closed
-//! cleanly if no transaction was open; and every acknowledged commit is there.
+//! Each run checks four things. No device call of the old opening ends after `close` has returned,
+//! except reads of a feed or a backup. Every error is `Closed`. The closed database is sound, and
+//! is marked as closed cleanly if no transaction was open. Every acknowledged commit is there.
 //!
 //! The call is released when `close` has returned, or when the closing thread sleeps because calls
 //! are in flight (`testing::close_waits`). A closing thread may also wait inside the log or for a
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Longest wait for a state that may never come.
 const A_WHILE: Duration = Duration::from_millis(100);
 
-/// A database with something in it, as a call finds it.
+/// A database with rows, as a call finds it.
 #[derive(Clone)]
 struct World {
     database: Database,
@@ -290,8 +290,8 @@ fn close_beside(
         .expect("close does not panic")
         .unwrap_or_else(|error| panic!("{what}: close failed: {error}"));
     let mut late = watched.late();
-    // A feed returns everything that was durable, even after the end; a backup fails at its next
-    // step.
+    // Late reads are allowed to a feed, which returns everything durable even after the close, and
+    // to a backup, which fails at its next step.
     late.retain(|call| {
         let is_read = ["read ", "open ", "drop the cache of "].iter().any(|verb| call.starts_with(verb));
         !(has_feed && call.starts_with("read log/") || has_backup && is_read)
@@ -336,7 +336,7 @@ pub fn each_call_held_up_at_each_device_call(engine: EngineKind) {
             close_beside(engine, opened, vec![running], &what);
         }
     }
-    // With fewer the test would not hold calls up in the device.
+    // If fewer calls were held up, the test would show little.
     assert!(held > 30, "only {held} device calls were held up");
 }
 
@@ -356,7 +356,8 @@ pub fn pairs_of_calls_held_up(engine: EngineKind) {
                 continue;
             }
             let opened = world(engine);
-            // Both prepare before the first is held up, which could be in the second's way.
+            // Prepare both before the first call is held up, because the held call could block the
+            // preparation of the second.
             let (txn_of_first, txn_of_second) = ((first.prepare)(&opened.0), (second.prepare)(&opened.0));
             let mut running = vec![run(&opened.0, first, txn_of_first, one)];
             // The first call may instead wait for the second one's transaction.

@@ -22,7 +22,7 @@ fn change(directory: Arc<dyn Directory>, engine: EngineKind, round: u64) -> Resu
 }
 
 /// If the opening comes before the check has the lock, the check judges what the opening left. If
-/// it comes later, the opening is refused.
+/// the opening comes later, it is refused.
 pub fn a_check_that_an_opening_overtakes_judges_what_is_there(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     change(Arc::new(memory.clone()), engine, 0).unwrap();

@@ -1,4 +1,4 @@
-//! `Database::close` beside everything else: it waits for the calls under way, and no thread of the
+//! `Database::close` while other calls run: it waits for the calls under way, and no thread of the
 //! old opening touches the directory after `close` has returned.
 //!
 //! `device`: the directory that holds calls up. `beside`: each public call, and pairs of them, held

@@ -1,9 +1,9 @@
 //! Threads that commit, roll back and read while another thread closes, over and over on one
 //! directory.
 //!
-//! Before each next opening the mark of a clean end must be true, and the paged engine leaves it if
-//! no transaction was open that had written. The next opening must have each key with its last
-//! acknowledged value.
+//! Before each next opening, a database that is marked as closed cleanly must be so. The paged
+//! engine must have set this mark if no transaction that had written was open. The next opening
+//! must have each key with its last acknowledged value.
 
 use crate::common::{self, Rng, options_for};
 use katydid::{Database, EngineKind, Error, Table};
@@ -82,8 +82,8 @@ pub fn committers_beside_close_leave_a_true_mark(engine: EngineKind) {
         done.into_iter().for_each(|work| model.extend(work.acknowledged));
         let report = Database::verify_in(Arc::new(memory.clone()), None).unwrap();
         assert!(report.is_sound(), "engine {engine}, seed {seed}, opening {opening}: {:#?}", report.faults);
-        // If its log is short compared with its rows, the memory engine leaves the log to the next
-        // opening.
+        // The memory engine leaves its log to the next opening if the log is short compared with
+        // the rows.
         let may_be_unclean = was_open || engine == EngineKind::Memory;
         assert!(
             report.clean || may_be_unclean,

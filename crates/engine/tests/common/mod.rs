@@ -70,9 +70,9 @@ pub fn fresh_seed() -> u64 {
     fastrand::u64(..1 << 48)
 }
 
-/// The seeds of a test: `fixed` seeds from `first` on, the same in every run, and `fresh` new ones,
-/// of which the first is printed. With `KATYDID_SEED` the same number of seeds begins there
-/// instead.
+/// The seeds of a test: `fixed` seeds that begin at `first` in every run, and then `fresh` new
+/// seeds, the first of which is printed. If `KATYDID_SEED` is set, the same number of seeds begins
+/// at that seed instead.
 pub fn seeds(first: u64, fixed: u64, fresh: u64) -> impl Iterator<Item = u64> {
     let told = std::env::var("KATYDID_SEED").is_ok();
     let new = if told { seed(first).wrapping_add(fixed) } else { fresh_seed() };

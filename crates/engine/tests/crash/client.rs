@@ -1,6 +1,6 @@
 //! One client with a seeded workload: transactions of all kinds, savepoints, tables made and
 //! dropped, checkpoints, closing and opening. Without background threads, the client does their
-//! work at places that the seed picks.
+//! work at moments that the seed picks.
 
 use crate::common::{Rng, key};
 use crate::history::{History, Unit};

@@ -4,16 +4,16 @@
 //! it finds. Every acknowledged transaction must be there, and no transaction in part.
 //!
 //! A failed sync leaves bytes in the page cache that will never reach the device (`Fault::SyncIo`).
-//! A killed process leaves these bytes to the next process, which must not build on them. A crash
-//! of the machine after that shows whether it did.
+//! A killed process leaves these bytes to the next process, which must not build on them. A later
+//! crash of the machine shows whether the next process has built on them.
 //!
 //! After a failed sync of a directory the machine crashes before the store is opened again, because
 //! names have no cache to drop, and file systems with a journal stop after such a failure
 //! (docs/recovery.md).
 //!
 //! All work is done on the test's thread and each fault is tied to the number of its call, so a
-//! seed names one life. Reads fail by place, once each, because recovery reads ahead on other
-//! threads.
+//! seed names one life. A read fails by its place in a file, because recovery reads ahead on other
+//! threads; each place fails once.
 
 use crate::common::{Rng, assert_sound, key};
 use crate::everything;
@@ -87,9 +87,9 @@ impl Life {
         self.told.push(what.into());
     }
 
-    /// Makes one call in `one_in` fail from now on, and one place in `4 * one_in` unreadable the
-    /// first time; 0 means no faults. Often only calls on one kind of file fail, and then about one
-    /// in three.
+    /// Makes one call in `one_in` fail from now on, and the first read of one place in
+    /// `4 * one_in`. 0 means no faults. Often only calls on one kind of file fail: then about one
+    /// such call in three.
     fn strike(&mut self, one_in: u64) {
         self.device.heal();
         if one_in == 0 {

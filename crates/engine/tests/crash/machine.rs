@@ -64,10 +64,10 @@ fn pick(number: u64, of: usize) -> usize {
 }
 
 impl Kind {
-    /// The number of consecutive seeds that have every protocol with every lock release and every
-    /// device, and in memory with every rule of dependencies. That number, multiplied by the number
-    /// of inserters (and, in memory, of stream counts), is enough for each of these combinations
-    /// with each inserter (and count).
+    /// Returns how many consecutive seeds have every combination of protocol, lock release and I/O
+    /// method, and in the memory engine also of rule of dependencies. This number, multiplied by
+    /// the number of inserters (in the memory engine also by the number of stream counts), is
+    /// enough for each combination with each inserter (and stream count).
     pub fn without_inserters(engine: EngineKind) -> u64 {
         let all = match engine {
             EngineKind::Paged => METHODS.len() * RELEASES.len() * SyncKind::ALL.len(),

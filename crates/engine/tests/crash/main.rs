@@ -64,8 +64,8 @@ pub fn recover(machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Datab
 /// Recovers on a machine that was restarted already.
 pub fn recover_restarted(mut machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Database) {
     for _ in 0..random.usize(0..4) {
-        // Most recoveries take fewer steps than the upper end; then this one succeeds and is
-        // crashed right after.
+        // Most recoveries end before the step of the crash. Such a recovery succeeds, and the
+        // device is frozen right after it.
         machine.crash_soon(random, 120, 60);
         match machine.open(seed) {
             Ok(database) => {
@@ -90,8 +90,8 @@ struct Workload {
     background: Background,
 }
 
-/// Result of a crash: after each recovery the number of units that survived and the store; and all
-/// device calls.
+/// Result of a crash: for each recovery, the number of units that survived and the contents of the
+/// store; and all device calls.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     generations: Vec<(usize, Model)>,
@@ -205,8 +205,8 @@ fn crowd(engine: EngineKind, log: LogKind, seed: u64) {
     );
 }
 
-/// Returns kinds with every protocol, lock release and device (and rule of dependencies), each with
-/// its seed.
+/// Returns kinds with every combination of protocol, lock release and I/O method (and rule of
+/// dependencies), each with its seed.
 fn kinds(engine: EngineKind, seed: u64) -> impl Iterator<Item = (u64, Kind)> {
     // The seeds repeat kinds, because two of the three lock releases are the same.
     let all = (seed..seed + Kind::without_inserters(engine)).map(move |seed| (seed, Kind::of(engine, seed)));

@@ -1,9 +1,9 @@
-//! Paged engine: one scene for each thing that a log without order between sessions could break,
-//! with the crash at every place of the log's write.
+//! Paged engine: one scene for each thing that a log without order between sessions could break.
+//! Each scene is repeated with crashes that cut the write of the log at many places.
 //!
 //! In each scene client A's session has an open chunk low in the log, and client B's chunk is above
-//! it. So a record that A appends without naming its dependencies lies below the records that B
-//! appended before. A scene ends with an un-synced log, of which a crash leaves a prefix.
+//! it. So a record that A appends without naming its dependencies lies below records that B has
+//! appended earlier. A scene ends with an un-synced log, of which a crash leaves a prefix.
 
 use crate::common::Rng;
 use crate::machine::Machine;
@@ -57,7 +57,8 @@ impl Stage {
         })
     }
 
-    /// Commits without waiting: the next transaction finds the locks released and nothing durable.
+    /// Commits without waiting: the next transaction finds the locks released and the commit not
+    /// durable.
     fn commit(&self, on: &Worker, txn: Transaction) {
         on.run(move || drop(txn.commit_async()));
     }
@@ -68,9 +69,9 @@ impl Stage {
     }
 }
 
-/// Makes tables with some durable rows; then runs the scene, whose transactions stay open, and
-/// `last`, in which the device crashes when the log is written. Checks what is left, for many
-/// places of the cut.
+/// Makes tables with some durable rows, and runs the scene, whose transactions stay open. Then runs
+/// `last`; the device crashes when `last` writes the log. Checks what is left, for many places at
+/// which the write is cut.
 fn each_cut(
     scene: impl Fn(&Stage) -> Vec<Transaction>,
     last: impl Fn(&Stage),
@@ -142,8 +143,8 @@ fn a_commit_lies_above_the_commit_it_has_read_from() {
 fn a_change_lies_above_the_commit_whose_key_it_replaces() {
     each_cut(
         |stage| {
-            // The writer's first change lies lowest, then comes A's chunk, then the writer's last
-            // change and its commit.
+            // The log has, from low to high positions: the writer's first change, A's chunk, the
+            // writer's last change, the writer's commit.
             let writer = stage.put(&stage.b, stage.begin(), "shared", "k", b"new".to_vec());
             let second = stage.open_low();
             let mut writer = stage.put(&stage.b, writer, "b", "k", vec![7; 1000]);

@@ -2,9 +2,9 @@
 //! call under way at the crash may hold garbage.
 //!
 //! Here a crash in a call to a segment of the log leaves no garbage, because garbage in a segment
-//! can lose acknowledged records (`crates/wal/tests/main/trash.rs`). In any other file nothing may
-//! be lost, and opening must succeed: pages in place, the double-write area, the engine's control
-//! file, those of the log, and checkpoints of the memory engine.
+//! can lose acknowledged records (`crates/wal/tests/main/trash.rs`). Garbage in any other file may
+//! lose nothing, and opening must succeed. The other files are pages in place, the double-write
+//! area, the control files of the engine and of the log, and checkpoints of the memory engine.
 
 use crate::client::Client;
 use crate::common::{self, Rng};

@@ -1,20 +1,22 @@
 //! Several clients, each on a thread and with a log session of its own, that take turns as the seed
-//! says. So every run puts the same records below older ones, and a crash at a step leaves the
-//! same, although the clients' transactions are open side by side.
+//! says. So every run puts the same records below older ones, and a crash at a step always leaves
+//! the same bytes, although the clients' transactions are open at the same time.
 //!
 //! No client ever has to wait for a lock, because each step picks keys that the other clients have
-//! not locked. After recovery the marks show which transactions survived; each client's marks are
-//! in a table of its own, so that they put nothing in order. Every acknowledged transaction must
-//! have survived, and with each survivor every transaction whose writes it read or replaced. The
-//! store must be what the survivors wrote, in the order of their commits.
+//! not locked. After recovery the marks show which transactions survived; each client has its own
+//! table of marks, so that marks cause no order between transactions of different clients. Every
+//! acknowledged transaction must have survived. If a transaction survived, every transaction whose
+//! writes it read or replaced must have survived. The store must be what the survivors wrote, in
+//! the order of their commits.
 //!
 //! Memory engine: a transaction that writes without reading depends on no other, and a transaction
-//! that reads sees what was committed when it began. So its steps also avoid what was committed
-//! since, unless they write blindly. A commit's stamp is its timestamp.
+//! that reads sees what was committed when it began. So the steps of a transaction also avoid rows
+//! that were committed after it began, unless they write blindly. A commit's stamp is its
+//! timestamp.
 //!
-//! A rollback to a savepoint takes writes back, but neither locks nor reads: the transaction still
-//! needs what it has read and, if writes are ordered, what it had replaced. A reader that rolls
-//! back was still shown what it had read.
+//! A rollback to a savepoint undoes writes, but releases no locks and forgets no reads. The
+//! transaction still needs the attempts that wrote what it has read and, if writes are ordered,
+//! what it had replaced. A reader that rolls back was still shown what it had read.
 
 use crate::common::{Rng, key};
 use crate::history::{Model, Unit, apply};
@@ -59,12 +61,12 @@ struct Attempt {
 struct Open {
     txn: Transaction,
     durability: Durability,
-    /// Number of its mark, the first key it wrote.
+    /// Number of the transaction's mark, which is the first key that it wrote.
     mark: u64,
     writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)>,
-    /// Its savepoints, each with the number of writes before it.
+    /// Savepoints of the transaction, each with the number of writes before the savepoint.
     savepoints: Vec<(Savepoint, usize)>,
-    /// Cells that it wrote and took back.
+    /// Cells that the transaction wrote, and whose writes it took back.
     taken_back: BTreeSet<Cell>,
     needs: BTreeSet<usize>,
     read: BTreeSet<Cell>,
@@ -145,7 +147,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Takes `steps` steps, then makes all of it durable, unless the device crashes before.
+    /// Takes `steps` steps, then makes everything durable, unless the device crashes before.
     fn run(&mut self, steps: usize, crash_in_sync: bool) -> Result<(), Error> {
         let database = self.machine.open(self.seed)?;
         let mut result = self.run_open(&database, steps);
@@ -280,9 +282,9 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Runs a transaction that reads a shared table, or deletes a key of it and rolls that back.
-    /// Its success says that everything it was shown is durable, even what it was shown after a
-    /// savepoint to which it rolled back.
+    /// Runs a transaction that reads a shared table, or deletes a key of the table and rolls the
+    /// deletion back. If the commit succeeds, everything that the transaction was shown is durable,
+    /// even rows that it read after a savepoint to which it rolled back.
     fn show(&mut self, database: &Database, client: usize) -> Result<(), Error> {
         let shared = SHARED[self.random.usize(..SHARED.len())];
         if self.open.iter().flatten().any(|open| open.holds_any_of(shared)) {
@@ -327,16 +329,17 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Returns whether no view sees the attempt, and no transaction what it locked: with
-    /// `LockRelease::AfterDurable` a commit that fails is never shown, and keeps its locks.
+    /// Returns whether no view sees the attempt, and no transaction sees the keys that it locked.
+    /// With `LockRelease::AfterDurable` a commit that fails is never shown, and keeps its locks.
     fn is_hidden(&self, number: usize) -> bool {
         self.attempts[number].failed
             && self.machine.engine() == EngineKind::Paged
             && self.machine.lock_release(self.seed) == LockRelease::AfterDurable
     }
 
-    /// Returns, for each key of the table, the attempt that made it what it is, of those that are
-    /// seen. No transaction can see that another removed a key that was not there.
+    /// Returns, for each key of the table, the last attempt that changed the key, among the
+    /// attempts for which `is_seen` holds. The deletion of an absent key is no change, because no
+    /// transaction can see it.
     fn authors(&self, table: &str, is_seen: impl Fn(usize) -> bool) -> BTreeMap<Vec<u8>, usize> {
         let mut there: BTreeSet<_> = self.base.get(table).into_iter().flat_map(BTreeMap::keys).collect();
         let mut authors = BTreeMap::new();

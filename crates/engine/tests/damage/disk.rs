@@ -4,7 +4,8 @@
 //! Everything written counts as durable, because these tests are about damage that an unreliable
 //! device does to kept bytes, and not about crashes.
 //!
-//! One latch guards all names and one each file's bytes, taken in this order.
+//! One latch guards all names, and a latch for each file guards the file's bytes. A thread takes
+//! the latch of the names first.
 
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_device::{Cause, Create, Directory, DirectoryLock, Error, File, Method, Result, Verb, WriteMode};

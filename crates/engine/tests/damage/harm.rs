@@ -110,7 +110,7 @@ impl Case {
         if harmed == Some(true) && bytes == *original {
             return None;
         }
-        // A region is mapped whole: it has no other length, and is not there in part.
+        // A region is mapped whole, so no harm may remove it or change its length.
         if is_region && (harmed != Some(true) || bytes.len() != original.len()) {
             return None;
         }
@@ -138,8 +138,8 @@ impl Case {
         }
     }
 
-    /// Harms the file. Returns whether the file still exists; Returns `None` if the file is too
-    /// short for the harm, or has no other version.
+    /// Harms the file. Returns whether the file still exists, or `None` if the file is too short
+    /// for the harm or has no other version.
     fn harm_bytes(
         &self,
         bytes: &mut Vec<u8>,

@@ -92,8 +92,8 @@ fn alone() -> MutexGuard<'static, ()> {
 /// a sound database. Every other such outcome is a bug.
 ///
 /// 1. *The end of a log that was not closed.* Damage to the last records looks like a torn write,
-///    if no later record, nor the control file, nor the paged engine's double-write area, remembers
-///    that they were durable. The records before the damage are kept.
+///    unless a later record, the control file or the paged engine's double-write area shows that
+///    they were durable. The records before the damage are kept.
 /// 2. *Lost writes of pages.* An older version of a page is a valid page. If the log still reaches
 ///    back to that version, redo mends the page; if not, nothing shows the loss. A long value of
 ///    several pages may then be partly old.

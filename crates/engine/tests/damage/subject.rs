@@ -18,7 +18,7 @@ pub type Row = (String, Vec<u8>, Vec<u8>);
 /// Commits of each database. Half of them come before its last checkpoint.
 pub const UNITS: usize = 40;
 
-/// Bytes that no value reaches.
+/// Number of bytes that is above the length of every value.
 pub const VALUE_BYTES_MAX: usize = 20_000;
 
 /// First bytes of each value that was written by the commit after the first `unit` commits.

@@ -242,7 +242,8 @@ fn slow_is_told(events: &Events, numbers: &Numbers, directory: Arc<MemoryDirecto
     database.close().expect("close");
 }
 
-/// A directory whose sync takes two seconds by the watch's clock, and has the watch look meanwhile.
+/// A directory whose sync takes two seconds by the watch's clock, and calls the watch during these
+/// seconds.
 #[derive(Debug)]
 struct Slow {
     inner: MemoryDirectory,

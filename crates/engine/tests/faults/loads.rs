@@ -31,8 +31,8 @@ fn rows() -> Rows {
     (0..300u32).map(|number| (number.to_be_bytes().to_vec(), value(number))).collect()
 }
 
-/// Opens the database, loads table `t` beside one with a row, checkpoints meanwhile, closes it.
-/// Returns whether the load was acknowledged.
+/// Opens the database, puts a row into another table, loads table `t` with checkpoints during the
+/// load, and closes the database. Returns whether the load was acknowledged.
 fn live(device: &SimDevice, options: &Options) -> (bool, Result<(), Error>) {
     let mut is_loaded = false;
     let outcome = (|| {

@@ -10,7 +10,7 @@
 //! | `futures` | nothing; callers drop their futures |
 //! | `loads` | any one call of a bulk load fails, or the machine crashes at it |
 //! | `unsafe_commits` | the process or the machine ends, after commits that asked for less than durability |
-//! | `single` | one thing in each test |
+//! | `single` | one kind of failure in each test |
 
 #[macro_use]
 #[path = "../common/mod.rs"]

@@ -209,8 +209,8 @@ fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
     for number in 0..SAFE {
         assert_eq!(txn.get(&table, key("safe", number)).expect("get").as_deref(), Some(&b"safe"[..]));
     }
-    // With early release the engine distinguishes durable rows from others only by buckets of keys:
-    // the commit of such a read may be refused, but never wrongly granted.
+    // With early release the engine knows only for whole buckets of keys whether they are durable.
+    // So the commit of such a read may be refused, but is never wrongly granted.
     match txn.commit() {
         Err(error) if !error.is_poisoned() => panic!("{error}"),
         outcome => assert!(outcome.is_ok() || setting.release == LockRelease::Early, "{outcome:?}"),

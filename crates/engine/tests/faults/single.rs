@@ -1,6 +1,6 @@
-//! One kind of failure in each test: a failed sync poisons all calls, no space is typed, loses
-//! nothing and clears, a page that cannot be read or is damaged names itself, a short write is no
-//! success.
+//! One kind of failure in each test. A failed sync poisons all calls. A full device gives a typed
+//! error, loses nothing, and takes changes again when there is room. The error about an unreadable
+//! or damaged page names the page. A short write is no success.
 
 use crate::common::{self, block_on, contents, key, with_advanced};
 use katydid::testing::{Background, run_background};
@@ -80,15 +80,16 @@ fn a_failed_sync_poisons_every_way_to_commit_and_reads_go_on() {
         assert!(database.sync().unwrap_err().is_poisoned());
         assert!(database.checkpoint().is_err());
         // Durable rows are still read, and a transaction that has read them commits. A transaction
-        // that read a key whose lock shares a bucket with a lost transaction's may be refused.
+        // may be refused if the lock of a key that it read shares a bucket with a lock of a lost
+        // transaction.
         let committed = (12..40).filter(|number| {
             let txn = database.begin().unwrap();
             assert_eq!(txn.get(&table, key(*number)).unwrap(), Some(b"safe".to_vec()));
             txn.commit().inspect_err(|error| assert!(error.is_poisoned(), "{error}")).is_ok()
         });
         assert!(committed.count() > 20);
-        // Changes that cannot be undone any more stay behind their locks, and no transaction waits
-        // for them.
+        // Changes that can no longer be undone stay locked, and no transaction waits for their
+        // locks.
         drop(open);
         assert!(matches!(database.get(&table, key(40)), Err(Error::Poisoned { .. })));
         // A durable reader is not shown a row that may be lost.
@@ -160,7 +161,8 @@ fn no_space_for_the_log_is_typed_and_clears() {
     assert_eq!(rows.len(), acknowledged.len() + 2);
 }
 
-/// The log alone fills the device: the pages are in place, and a checkpoint gives the log back.
+/// The log alone fills the device: the pages are in place, and a checkpoint frees the room of the
+/// log.
 #[test]
 fn a_device_full_of_log_takes_changes_again_after_the_worker_ran() {
     let device = SimDevice::new(1);

@@ -2,7 +2,7 @@
 //!
 //! `Written` survives the death of the process. A crash of the machine may lose both `Written` and
 //! `Buffered` commits, and the death of the process may lose `Buffered` ones. The last commits are
-//! lost then, each as a whole, and never a commit on which a surviving one depends. A durable
+//! lost then, each as a whole. A commit on which a surviving commit depends is not lost. A durable
 //! commit is not lost, and neither is any commit that it has seen.
 
 use crate::common::{assert_sound, block_on, contents};
@@ -179,8 +179,8 @@ fn what_survives_of_unsafe_commits_of_several_threads_depends_on_nothing_lost(en
                             _ => Durability::Buffered,
                         };
                         let call = CALLS[(number % 3) as usize];
-                        // Of transactions that conflict, the memory engine lets all but one run
-                        // again.
+                        // If transactions conflict, the memory engine commits one and refuses the
+                        // others, which run again.
                         let turn = loop {
                             match step(database, table, client, number, durability, call, &session) {
                                 Err(error) if engine == EngineKind::Memory && error.is_retryable() => {}

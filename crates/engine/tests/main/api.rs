@@ -68,8 +68,8 @@ fn in_memory(engine: EngineKind) -> (Arc<dyn Directory>, Database) {
     (directory, database)
 }
 
-/// Returns whether the log has come as far as a commit that returned `stamp`. The memory engine's
-/// stamps say nothing about positions in the log; there everything must be durable.
+/// Returns whether the log is durable up to the commit that returned `stamp`. The memory engine's
+/// stamps say nothing about positions in the log, so with that engine everything must be durable.
 fn is_durable(database: &Database, stamp: CommitStamp) -> bool {
     let stat = database.stat().unwrap();
     match stat.paged() {

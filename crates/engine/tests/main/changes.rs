@@ -149,7 +149,7 @@ fn untrimmed(engine: EngineKind) -> Options {
 }
 
 /// Compares the commits that the feed returned with the acknowledged ones. A put of the present
-/// value is no change in the paged engine, and one in the memory engine.
+/// value is no change in the paged engine, and is a change in the memory engine.
 fn assert_same(given: &Commits, acknowledged: &Commits, contents: &BTreeMap<Vec<u8>, Vec<u8>>) {
     let stamps = |commits: &Commits| {
         commits.iter().filter(|(_, writes)| !writes.is_empty()).map(|(stamp, _)| *stamp).collect::<Vec<_>>()
@@ -265,7 +265,8 @@ fn what_was_rolled_back_is_not_given(engine: EngineKind) {
     assert_eq!(commits(&found), Commits::from([(stamp, Writes::from(expected))]));
 }
 
-/// The feed does not return such a commit, so its stamp belongs to no returned transaction.
+/// The feed does not return a commit that took all of its changes back, so the stamp of that commit
+/// belongs to no returned transaction.
 fn a_commit_that_took_everything_back_is_no_gap_behind_a_position(engine: EngineKind) {
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), untrimmed(engine)).expect("open");
     let table = database.table("t").expect("table");

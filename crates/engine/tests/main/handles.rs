@@ -145,7 +145,7 @@ fn a_savepoint_of_another_opening_is_refused(engine: EngineKind) {
         let mut of_theirs = strangers.savepoint;
         let mut txn = here.begin().unwrap();
         // Transaction numbers begin alike in both openings; those of the memory engine are times,
-        // which do not meet.
+        // which are never equal.
         for _ in 0..1000 {
             match theirs.id().cmp(&txn.id()) {
                 std::cmp::Ordering::Less => match there.begin() {

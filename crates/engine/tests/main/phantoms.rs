@@ -18,8 +18,8 @@ suite! {
     of_several_swaps_of_one_value_one_succeeds,
 }
 
-/// One kind of read: its name, the keys that are there, a read that returns whether it sees no more
-/// than them, and the keys that the two transactions put.
+/// One kind of read: its name, the keys that are there, a read that returns whether it sees no
+/// other keys, and the keys that the two transactions put.
 type Case =
     (&'static str, &'static [&'static str], fn(&Transaction, &Table) -> Result<bool>, [&'static str; 2]);
 
@@ -87,7 +87,7 @@ fn what_a_read_did_not_find_does_not_appear(engine: EngineKind) {
     }
 }
 
-/// Two transactions run `body` on a table with one row, both before either goes on to `then`.
+/// Two transactions run `body` on a table with one row. Both have run it before either runs `then`.
 /// Returns the results of `body`.
 fn side_by_side<T: Send>(
     database: &Database,

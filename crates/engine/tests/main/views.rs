@@ -150,8 +150,8 @@ fn long_values_stay_what_they_were(engine: EngineKind) {
             );
         };
         check();
-        // A range has fetched the places of the values, and reads the values when their pages hold
-        // others.
+        // A range has fetched the places of the values, and reads the values when their pages have
+        // other contents.
         let mut range = view.range(&table, ..);
         assert!(range.next().unwrap().unwrap().1 == long(1));
         open.commit().unwrap();
@@ -254,7 +254,8 @@ fn a_durable_view_shows_nothing_that_a_crash_takes_back(engine: EngineKind) {
 }
 
 /// With `AfterDurable` one background thread releases the locks of commits with futures, one after
-/// another. Here this thread is busy with many locks when the second one is acknowledged.
+/// another. Here that thread is busy with the many locks of the first commit when the second commit
+/// is acknowledged.
 fn a_view_sees_a_commit_whose_future_was_ready(engine: EngineKind) {
     let lock_release = LockRelease::AfterDurable;
     let (database, table) =

@@ -1,9 +1,10 @@
-//! Transactions that have read two states: no caller gets a result that such a transaction
-//! concludes from both.
+//! Transactions that have read two states: no caller gets a result that such a transaction draws
+//! from both states.
 //!
 //! The memory engine checks reads when a transaction ends. Until then a transaction may have seen a
-//! part of the writes of another one that commits with an earlier timestamp. The deterministic
-//! cases begin such a writer first, and let it commit between two reads of the victim.
+//! part of the writes of another transaction, which commits with an earlier timestamp. The
+//! deterministic cases begin such a writer first, and let it commit between two reads of the
+//! victim.
 
 use super::common::options_for;
 use katydid::{Database, EngineKind, Error, Result, Table, Transaction};
@@ -71,7 +72,7 @@ fn insert_tells_an_explicit_transaction_of_a_conflict_instead_of_a_key_that_its_
         |jobs, txn| assert!(txn.get(&jobs.ready, 7u64.to_be_bytes()).unwrap().is_some()),
         |jobs, txn| assert_eq!(txn.range(&jobs.ready, ..).count(), 1),
         |jobs, txn| assert!(txn.delete(&jobs.ready, 7u64.to_be_bytes()).unwrap()),
-        // The deletion has read the job, although it is undone.
+        // The deletion has read the job, although the deletion is undone.
         |jobs, txn| {
             let savepoint = txn.savepoint();
             assert!(txn.delete(&jobs.ready, 7u64.to_be_bytes()).unwrap());

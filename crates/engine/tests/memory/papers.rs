@@ -29,8 +29,8 @@ fn is_conflict(outcome: katydid::Result<()>) -> bool {
 fn a_conflict_that_a_call_has_met_is_paused_for_where_that_is_asked_for() {
     for (contention, early) in [(Contention::AtValidation, 0), (Contention::Early, 1)] {
         let (database, table) = open(|advanced| advanced.contention = contention);
-        // A call meets the conflict, and the commit, which rolls back, meets it again: it counts as
-        // one.
+        // A call meets the conflict. The commit, which rolls back, meets it again; the two count as
+        // one conflict.
         let txn = database.begin().unwrap();
         txn.get(&table, "a").unwrap();
         database.put(&table, "a", "1").unwrap();
@@ -47,7 +47,7 @@ fn a_conflict_that_a_call_has_met_is_paused_for_where_that_is_asked_for() {
         first.commit().unwrap();
         assert!(is_conflict(second.commit().map(drop)));
         assert_eq!(pauses(&database), early + 1, "{contention}");
-        // No conflict, no pause.
+        // Without a conflict there is no pause.
         drop(database.begin().unwrap());
         assert_eq!(pauses(&database), early + 1, "{contention}");
     }

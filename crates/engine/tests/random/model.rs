@@ -1,11 +1,10 @@
 //! Random transactions from several threads, compared with a `BTreeMap`.
 //!
-//! Paged engine: under strict two-phase locking the order of commit records is a serial order: a
-//! transaction that conflicts with another either appended its commit record before the other got
-//! the lock, or gets the lock after the other's commit record. So every committed transaction is
-//! replayed on the model in the order of its commit LSN, and everything it read, point or range,
-//! must be what the model says at that place. Each transaction writes, so each has an LSN of its
-//! own.
+//! Paged engine: under strict two-phase locking the order of commit records is a serial order: of
+//! two transactions that conflict, one appends its commit record before the other gets the lock. So
+//! every committed transaction is replayed on the model in the order of its commit LSN, and
+//! everything it read, point or range, must be what the model says at that place. Each transaction
+//! writes, so each has an LSN of its own.
 //!
 //! If the log does not keep the order of appends, the order of LSNs is no serial order: a
 //! transaction that replaces what another has read may lie lower in the log. With such a log each
@@ -72,7 +71,7 @@ struct Committed {
 static TICKETS: AtomicU64 = AtomicU64::new(0);
 
 fn value(random: &mut Rng, tag: u64) -> Vec<u8> {
-    // Most values are short; now and then one is an overflow chain.
+    // Most values are short; now and then a value needs an overflow chain.
     let length = match random.u32(0..20) {
         0 => random.usize(0..60_000),
         1..4 => random.usize(0..3000),
@@ -102,7 +101,7 @@ fn range_bound(random: &mut Rng, keys: u64) -> Bound<Vec<u8>> {
     }
 }
 
-/// Runs one transaction; Returns `None` if it met a conflict or rolled back.
+/// Runs one transaction. Returns `None` if it met a conflict or rolled back.
 fn run_one(database: &Database, table: &Table, random: &mut Rng, keys: u64, tag: u64) -> Option<Committed> {
     let txn = database.begin().expect("begin");
     let mut steps = Vec::new();

@@ -1,5 +1,5 @@
-//! A disk that keeps what POSIX promises, and no more: what a crash of the machine may leave after
-//! any prefix of a trace.
+//! A model of a disk that keeps what POSIX promises, and no more. It makes the states that a crash
+//! of the machine may leave after any prefix of a trace.
 //!
 //! Pure. One thread. The model is strict where file systems keep more: syncing a new file does not
 //! keep its name, a write without a sync keeps nothing, and a sync covers only calls that ended

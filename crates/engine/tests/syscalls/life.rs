@@ -1,10 +1,11 @@
 //! The script of a store's life: what each client commits in each phase, the child process that
 //! runs the script on real files, and the states that a crash may leave.
 //!
-//! A client has tables of its own and one unit under way, so its tables must be in the state after
-//! a number of its units, which include all units that it reported as acknowledged. A phase ends by
-//! closing, by dropping the handle, or with the end of the process, with a transaction open and a
-//! checkpoint under way; the next process goes on where the former one was.
+//! A client has tables of its own and one unit under way. So its tables must be in the state after
+//! the first n of its units, for some n, and these must include all units that the client reported
+//! as acknowledged. A phase ends by closing, by dropping the handle, or with the end of the
+//! process, with a transaction open and a checkpoint under way; the next process goes on where the
+//! former one was.
 
 use crate::common::{self, Rng, key};
 use crate::history::{History, Model, Unit, apply};

@@ -274,7 +274,7 @@ impl Followed<'_> {
                 None => PendingCall::Nothing,
             },
             libc::SYS_close => {
-                // The descriptor goes at the call's beginning, because its number may be reused
+                // Remove the descriptor at the call's beginning, because its number may be reused
                 // before the tracer sees the end.
                 self.descriptors.remove(&first);
                 PendingCall::Nothing

@@ -1,5 +1,6 @@
-//! Events on a log without the store. Several threads append events durably. A second log follows
-//! the first, and continues at its last position after a crash of either process.
+//! An event log that uses the log without the store. Several threads append events durably. A
+//! second log follows the first, and continues at its last position after a crash of either
+//! process.
 //!
 //! Run: `cargo run -p katydid-examples --bin events -- write FOLDER N`,
 //! `... replicate FOLDER COPY N` or `... tail FOLDER`.

@@ -18,8 +18,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::thread;
 use std::time::Duration;
 
-/// Upper bounds in seconds, from the time of a commit to memory to the time of a wait that ends in
-/// a timeout.
+/// Upper bounds of the buckets in seconds. The least suits a commit to memory, the greatest a wait
+/// that ends in a timeout.
 const BUCKETS: [f64; 16] =
     [25e-6, 50e-6, 1e-4, 25e-5, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0];
 /// Interval at which histograms take in new recordings if no scrape does so.

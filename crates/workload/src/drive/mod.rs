@@ -115,8 +115,8 @@ pub enum CommitsFrom {
     #[default]
     Commit,
     /// The beginning of the transaction's first attempt, as for a transaction that only reads:
-    /// measures what a user waits. Only this is a fair comparison with stores that admit one writer
-    /// at a time or find conflicts late.
+    /// measures the time that a user waits. Only this is a fair comparison with stores that admit
+    /// one writer at a time or find conflicts late.
     Begin,
 }
 
@@ -142,7 +142,7 @@ pub struct Plan {
     /// Maximum number of times that a request is run again after conflicts.
     pub conflict_retries: u32,
     /// Maximum number of times that a request is run again after other failures, and the wait
-    /// before each.
+    /// before each repetition.
     pub failure_retries: (u32, Duration),
     /// Interval between two reports of progress.
     pub progress_every: Duration,
@@ -178,7 +178,7 @@ pub struct Progress {
     pub transactions: u64,
     /// Number of transactions in all, if it is known.
     pub of_transactions: Option<u64>,
-    /// Time in all, if it is limited.
+    /// Time limit of the run, if it has one.
     pub of_time: Option<Duration>,
 }
 
@@ -206,9 +206,9 @@ pub struct Interval {
 /// Result of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Begin of the run.
+    /// Time at which the run began.
     pub started_at: std::time::SystemTime,
-    /// From the first request to the last acknowledgement.
+    /// Time from the first request to the last acknowledgement.
     pub elapsed: Duration,
     /// Transactions acknowledged.
     pub transactions: u64,

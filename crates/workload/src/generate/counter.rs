@@ -19,9 +19,10 @@ const WINDOW: usize = 1 << 20;
 #[derive(Debug)]
 pub struct AcknowledgedCounter {
     next: AtomicU64,
-    /// Written under `latch` only; read by all threads. Release and Acquire: a thread that sees a
-    /// number acknowledged also sees the effects of its transaction. (The store's own clocks may
-    /// ensure that already.)
+    /// Stored under `latch` only; loaded by all threads. `acknowledge` stores it with SeqCst, which
+    /// includes Release, and `acknowledged` loads it with Acquire. So a thread that finds a number
+    /// acknowledged also sees the effects of its transaction. (The store's own clocks may ensure
+    /// that already.)
     frontier: AtomicU64,
     flags: Box<[AtomicBool]>,
     latch: Mutex<()>,

@@ -11,10 +11,11 @@ use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Items that the scrambled zipfian draws from before they are folded onto the records, as in YCSB.
+/// Number of items from which the scrambled zipfian draws. The drawn item is then folded onto the
+/// records, as in YCSB.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
-/// Maximum of draws outside the acknowledged records before a number is drawn uniformly.
+/// Maximum number of draws outside the acknowledged records before a number is drawn uniformly.
 const REDRAWS: usize = 1000;
 
 /// Distribution of requests over the records.

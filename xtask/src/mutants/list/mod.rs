@@ -2,8 +2,8 @@
 //! place.
 //!
 //! There is one file for each area. A name that begins with `drop_cache` or `order` states the rule
-//! that the mutant breaks. Names that begin with `audit-1` to `audit-10` are bugs that a review
-//! once showed the tests would miss; these mutants must stay in the list.
+//! that the mutant breaks. A mutant whose name begins with `audit-1` to `audit-10` is a bug that
+//! the tests once missed, as a review showed. These mutants must stay in the list.
 
 mod copies;
 mod device;

@@ -1,8 +1,8 @@
 //! The cases of the figures of Cicada over P-WAL (section IV), and of read-only transactions beside
 //! writers.
 //!
-//! Pure functions. There is one case for each kind of log, protocol and lock release, number of
-//! threads, and way of waiting.
+//! Pure functions. There is one case for each combination of log, protocol, lock release, number of
+//! threads and way of waiting.
 
 use super::spec::{ListFlag, Spec};
 use crate::commits::case::{Case, Work};
@@ -140,7 +140,8 @@ impl CicadaFigure {
             case.contention = choice.contention.unwrap_or(case.contention);
             case.old_versions = choice.old_versions.unwrap_or(case.old_versions);
         }
-        // With as many threads as processors, two kinds of log are equal.
+        // With as many threads as processors, one stream for each thread and one for each processor
+        // are the same case.
         let mut once: Vec<Case> = Vec::new();
         for case in cases {
             if !once.contains(&case) {
@@ -179,8 +180,8 @@ fn per_thread(case: &Case, choice: &Choice) -> Case {
     Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case, choice) }
 }
 
-/// The case with groups that the workers write, and with Cicada's contention regulation. The oldest
-/// record that waits for its group keeps old versions (section III-C).
+/// The case with groups that the workers write, and with Cicada's contention regulation. Old
+/// versions are also kept until the records before their replacements are durable (section III-C).
 fn grouped(case: &Case, choice: &Choice) -> Case {
     Case {
         sync: SyncKind::Inline,
@@ -191,8 +192,8 @@ fn grouped(case: &Case, choice: &Choice) -> Case {
     }
 }
 
-/// The case without groups. Only the timestamps of open transactions keep old versions (section
-/// III-C).
+/// The case without groups. Old versions are kept only for open transactions, by their timestamps
+/// (section III-C).
 fn single(case: &Case) -> Case {
     Case {
         sync: SyncKind::PerCommit,

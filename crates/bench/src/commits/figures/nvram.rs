@@ -2,8 +2,8 @@
 //! in NVRAM.
 //!
 //! Pure functions. The report's baseline is a central log under one mutex on a memory disk. Here it
-//! is our disk log with inserter `mutex` on device `memory`; each durable write takes the latency
-//! of a persist longer. ELEDA's baseline is the best disk log on the real device.
+//! is our disk log with inserter `mutex` on device `memory`; the latency of a persist is added to
+//! each durable write. ELEDA's baseline is the best disk log on the real device.
 
 use super::spec::{ListFlag, Spec, fill};
 use super::systems::UNIT;

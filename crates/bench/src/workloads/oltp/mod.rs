@@ -58,7 +58,8 @@ trait Benchmark {
     /// The run phase of run number `run`.
     fn start(&self, run: u64) -> Arc<Self::Run>;
 
-    /// Expected number of counted rows after a run, if there were `before` of them before the run.
+    /// Expected number of counted rows after a run, if there were `before` counted rows before the
+    /// run.
     fn expected(&self, before: u64, run: &Self::Run, outcome: &Outcome) -> u64;
 
     fn kinds(&self, run: &Self::Run, outcome: &Outcome) -> Kinds;

@@ -124,7 +124,7 @@ impl Benchmark for TpccBenchmark {
         let of = |kind| KindCount {
             name: name(kind),
             acknowledged: run.acknowledged(kind),
-            // No other transaction rolls back on purpose.
+            // No transaction other than NewOrder rolls back on purpose.
             rolled_back: if kind == Kind::NewOrder { outcome.rolled_back } else { 0 },
         };
         let minutes = outcome.elapsed.as_secs_f64().max(1e-9) / 60.0;

@@ -80,7 +80,7 @@ pub struct Measured {
 }
 
 /// Version of the report's JSON object. It grows when a field is removed or changes its meaning,
-/// not when one is added.
+/// not when a field is added.
 const SCHEMA: u32 = 1;
 
 /// The whole report.

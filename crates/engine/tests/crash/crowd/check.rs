@@ -1,11 +1,11 @@
 //! Conditions that the rows fulfil after recovery.
 //!
 //! Each transaction leaves a mark. Everything acknowledged survived. In the paged engine the lost
-//! transactions of each client are its last ones; in the memory engine a later one may survive if
-//! it has read nothing that is lost and nothing of its own client. A client's own keys are exactly
-//! what its survivors wrote. The surviving versions of a shared key form a chain without a missing
-//! link. Every version survived that a surviving transaction read, that an acknowledged reader was
-//! shown, or that any reader of durable versions was shown.
+//! transactions of each client are its last ones; in the memory engine a transaction after a lost
+//! one may survive if it has read nothing that is lost and nothing of its own client. A client's
+//! own keys are exactly what its survivors wrote. The surviving versions of a shared key form a
+//! chain without a missing link. A version has survived if a surviving transaction read it, if an
+//! acknowledged reader was shown it, or if any reader of durable versions was shown it.
 
 use super::{Change, Log, SHARED, Version, decode, gone, marks, shared};
 use katydid::EngineKind;
@@ -62,8 +62,9 @@ pub fn check(rows: &Rows, logs: &[Log], engine: EngineKind) {
     (0..SHARED).for_each(|number| check_shared(rows, logs, &survived, number));
 }
 
-/// Checks one shared key: its row, or the row of its deleter, is what the last survivor that wrote
-/// the key left, and all other survivors that wrote it come before.
+/// Checks one shared key. Its row, or the row that names its deleter, is from the last survivor
+/// that wrote the key. The chain of replaced versions leads from there to all other survivors that
+/// wrote the key.
 fn check_shared(rows: &Rows, logs: &[Log], survived: &[BTreeSet<u64>], number: u64) {
     let mut changes: HashMap<Version, &Change> = HashMap::new();
     for (client, log) in logs.iter().enumerate() {

@@ -1,6 +1,7 @@
-//! Several clients at once, and a crash. Each client has keys of its own, where its transactions'
-//! order is known. All clients share a few keys, whose versions name their writers, and each writer
-//! remembers the version that it replaced: so the order can be read back.
+//! Several clients at once, and a crash. Each client has keys of its own, on which the order of its
+//! transactions is known. All clients also share a few keys. The versions of a shared key name
+//! their writers, and each writer remembers the version that it replaced, so the order of the
+//! writers can be read back.
 //!
 //! | file | idea |
 //! |---|---|
@@ -13,10 +14,10 @@
 //! commit by blocking, or go on with other transactions while the earlier ones wait for a callback
 //! or a future.
 //!
-//! A delete of a shared key leaves no version in the key, so it writes one into a second row, which
-//! names the deleter. A reader of that row would depend on the deleter because of the row. Half of
-//! the readers in the paged engine therefore learn the deleter from `Deleters` instead, which the
-//! database does not know.
+//! A delete of a shared key leaves no version under the key. The deleter therefore writes its
+//! version into a second row. A reader of the second row depends on the deleter because of that
+//! row, which would hide a missing dependency through the absent key. So half of the readers in the
+//! paged engine learn the deleter from `Deleters` instead, which the database does not know.
 
 mod check;
 mod pending;
@@ -70,9 +71,9 @@ struct Log {
 /// Number of shared keys.
 const SHARED: u64 = 5;
 
-/// For each shared key the last transaction that deleted it. Written and read under the key's lock,
-/// so an entry is right whenever the key is seen to be absent: no transaction deletes its own
-/// version, so a rollback of the delete leaves the key present.
+/// For each shared key, the last transaction that deleted it. An entry is written and read under
+/// the key's lock, and is right whenever the key is absent. After a rollback of the delete the key
+/// is present, because no transaction deletes its own version.
 ///
 /// A view has no lock: the key may have been written and deleted again since the view opened. So a
 /// reader with a view uses an entry only if it is the same as before the view opened.
@@ -122,8 +123,8 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Returns the version of a shared key in which `txn` has found this value. `before` is given
-    /// if `txn` is a view.
+    /// Returns the version of a shared key whose value `txn` has found to be `found`. `before` is
+    /// given if `txn` is a view.
     fn version(
         &self,
         (txn, before): (&Transaction, Option<&DeletersBefore>),
@@ -294,7 +295,7 @@ impl Scene<'_> {
         let txn = self.database.begin_with(TransactionOptions { read, access, ..Default::default() })?;
         let seen = self.reader((&txn, before.as_ref()), random)?;
         if read == Read::Durable {
-            // A reader of durable versions was shown no others, however it ends.
+            // All versions that this reader was shown are durable, however its transaction ends.
             log.shown.extend(seen);
             return pending.commit(txn, Promise::Nothing, 0, random);
         }

@@ -127,7 +127,8 @@ fn nobody_waits_for_a_transaction_that_waits_for_him() {
             head.commit()
         });
         has_begun.recv().expect("the thread runs");
-        // The reader has not written, and would wait for a minute if the head did not wait for it.
+        // The reader has not written. It would wait for a minute if the transaction that holds the
+        // log's head did not wait for the reader.
         let error = reader.put(table, "mine", "1").expect_err("there is no room");
         pinned_by(&error);
         reader.rollback().unwrap();
@@ -255,8 +256,8 @@ fn rolling_back_reads_no_log() {
             txn.delete(&table, key(number * 7 + 1)).unwrap();
         }
         let memory: NvRegion = device.nvram("log/log.nvram").expect("a region").region();
-        // The records lie behind the header. In a log with entries and pointers to the ends, they
-        // lie between these.
+        // The records lie behind the header. In a log with entries, the records lie between the
+        // entries and the pointers to the ends.
         let records = match common::log() {
             LogKind::NvEntries | LogKind::NvLogging => {
                 let heap = 4096 + RING / 8;

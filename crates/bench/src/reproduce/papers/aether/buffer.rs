@@ -173,7 +173,7 @@ fn of_size(rows: &Rows, sweep: &str, design: &str, record: &str) -> Option<f64> 
     rows.with(&[("sweep", sweep), ("inserter", design), ("record", record)]).only("megabytes_per_second")
 }
 
-/// One design's bandwidth to another design's at a size of records, into the ring.
+/// Ratio of one design's bandwidth to another's, for inserts into the ring of records of one size.
 fn at_size(rows: &Rows, design: &str, other: &str, record: &str) -> Option<f64> {
     ratio(of_size(rows, "size", design, record), of_size(rows, "size", other, record))
 }
@@ -199,7 +199,7 @@ const EIGHT_RIGHT_LOCKS: CounterExample = CounterExample {
      sweep=size-cached, inserter=hybrid: 140 140 140 140 140 140 140 140",
 };
 
-/// Results of the inserters from the time when records above 1 KiB formed no groups.
+/// Earlier results of the inserters, when records above 1 KiB formed no groups.
 const EIGHT_RIGHT_CLIFF: CounterExample = CounterExample {
     system: "groups of records up to 1 KiB only",
     rows: "megabytes_per_second over record 48 120 264 480 1024 1920 4096 12288
@@ -287,7 +287,7 @@ pub const EIGHT_RIGHT: &[Criterion] = &[
     .simulated(LATCH),
 ];
 
-/// The hybrid's rate to that of one lock.
+/// Ratio of the hybrid's rate to that of one lock.
 fn to_one_lock(rows: &Rows, threads: &str) -> Option<f64> {
     ratio(bandwidth(rows, "hybrid", threads), bandwidth(rows, "mutex", threads))
 }

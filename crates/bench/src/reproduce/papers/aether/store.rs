@@ -313,7 +313,7 @@ pub const FIVE: &[Criterion] = &[
     ),
 ];
 
-/// Rate of a system to the rate of the system before it, with 64 clients.
+/// Ratio of a system's rate to the rate of the system before it in the figure, with 64 clients.
 fn step(rows: &Rows, system: &str, before: &str) -> Option<f64> {
     let rate = |system| rows.with(&[("system", system), ("threads", "64")]).only("commits_per_second");
     ratio(rate(system), rate(before))

@@ -182,7 +182,7 @@ pub const FOUR: &[Criterion] = &[
     ),
 ];
 
-/// Rate with logging to the rate without logging.
+/// Ratio of the rate with logging to the rate without logging.
 fn kept(rows: &Rows, threads: &str) -> Option<f64> {
     ratio(arm(rows, EARLY, "inline", threads), logging_off(rows, threads))
 }

@@ -7,7 +7,8 @@ use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, 
 use crate::reproduce::quantity::{greatest, least, ratio};
 use crate::reproduce::rows::Rows;
 
-/// ELEDA's rate to that of the log of Fang et al., for each number of threads of a workload.
+/// Ratio of ELEDA's rate to that of the log of Fang et al., for each number of threads of a
+/// workload.
 fn to_nvram<'a>(rows: &'a Rows, work: &'a str) -> impl Iterator<Item = Option<f64>> + 'a {
     ["1", "2", "8", "32"].into_iter().map(move |threads| {
         let at = || rows.with(&[("work", work), ("threads", threads), ("delay_us", "0")]);
@@ -173,7 +174,8 @@ fn of_unit(rows: &Rows, io_unit: &str, payload: &str, threads: &str, column: &st
         .only(column)
 }
 
-/// The median latency with a unit of 64 KiB to that with 512 KiB, with 32 clients.
+/// Ratio of the median latency with a unit of 64 KiB to that with a unit of 512 KiB, with 32
+/// clients.
 fn sooner(rows: &Rows, payload: &str) -> Option<f64> {
     let p50 = |unit| of_unit(rows, unit, payload, "32", "p50_us");
     ratio(p50("65536"), p50("524288"))

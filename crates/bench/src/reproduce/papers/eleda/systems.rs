@@ -26,12 +26,12 @@ fn rate(rows: &Rows, work: &str, system: &str, threads: &str) -> Option<f64> {
     of(rows, work, system, threads, "commits_per_second")
 }
 
-/// One system's rate to another system's rate.
+/// Ratio of one system's rate to another system's rate.
 fn to(rows: &Rows, work: &str, system: &str, other: &str, threads: &str) -> Option<f64> {
     ratio(rate(rows, work, system, threads), rate(rows, work, other, threads))
 }
 
-/// A system's rate with `threads` threads to its rate with `from` threads.
+/// Ratio of a system's rate with `threads` threads to its rate with `from` threads.
 fn growth(rows: &Rows, work: &str, system: &str, from: &str, threads: &str) -> Option<f64> {
     ratio(rate(rows, work, system, threads), rate(rows, work, system, from))
 }
@@ -312,7 +312,7 @@ const FOURTEEN_WAITS: CounterExample = CounterExample {
      work=insert, system=ELEDA: 0.04 0.04 0.04 0.04 0.04 0.04",
 };
 
-/// A column's value with 5 KiB to its value with 512 bytes.
+/// Ratio of a column's value with 5 KiB to its value with 512 bytes.
 fn over_sizes(rows: &Rows, system: &str, column: &str) -> Option<f64> {
     ratio(of_size(rows, system, "5120", column), of_size(rows, system, "512", column))
 }

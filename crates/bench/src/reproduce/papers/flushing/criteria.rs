@@ -19,7 +19,7 @@ fn rate(rows: &Rows, work: &str, sync: &str, threads: &str) -> Option<f64> {
     rows.with(&[("work", work), ("sync", sync), ("threads", threads)]).only("commits_per_second")
 }
 
-/// The rate of the proposed scheme to that of the existing scheme.
+/// Ratio of the proposed scheme's rate to that of the existing scheme.
 fn gain(rows: &Rows, work: &str, threads: &str) -> Option<f64> {
     ratio(rate(rows, work, PROPOSED, threads), rate(rows, work, EXISTING, threads))
 }
@@ -49,8 +49,7 @@ const NOTHING_GAINED: CounterExample = CounterExample {
      work=update-search, sync=aggregated: 10000 20000 30000 40000 30000",
 };
 
-/// Results of Katydid from the time when its baseline, `grouped`, took the sync lock in each
-/// commit.
+/// Earlier results of Katydid, when its baseline, `grouped`, took the sync lock in each commit.
 const GAIN_GROWS: CounterExample = CounterExample {
     system: "one lock for all syncs in place of slots, so that the gain grows with the threads and throughput with it",
     rows: "commits_per_second over threads 8 16 32 64 128
@@ -140,7 +139,7 @@ const SIX_FLAT: CounterExample = CounterExample {
      work=sysbench-write, sync=aggregated: 6000 6000 6000 6000 6000",
 };
 
-/// Results of Katydid from the time when its baseline took the sync lock in each commit.
+/// Earlier results of Katydid, when its baseline took the sync lock in each commit.
 const SIX_GROWS: CounterExample = CounterExample {
     system: "one lock for all syncs in place of slots, so that the gain grows with the threads",
     rows: "commits_per_second over threads 8 16 32 64 128
@@ -198,13 +197,13 @@ fn counter(rows: &Rows, sync: &str, threads: &str, column: &str) -> Option<f64> 
     rows.with(&[("work", INSERT), ("sync", sync), ("threads", threads)]).only(column)
 }
 
-/// Share of the time of an insert in the existing scheme that `column` takes.
+/// Share that `column` has of an insert's time, in the existing scheme.
 fn share(rows: &Rows, threads: &str, column: &str) -> Option<f64> {
     let of = |column| counter(rows, EXISTING, threads, column);
     ratio(of(column), of("mean_us"))
 }
 
-/// Counts for each commit in the proposed scheme, to those in the existing scheme.
+/// Ratio of the counts for each commit in the proposed scheme to those in the existing scheme.
 fn fewer(rows: &Rows, threads: &str, column: &str) -> Option<f64> {
     let each = |sync| ratio(counter(rows, sync, threads, column), counter(rows, sync, threads, "commits"));
     ratio(each(PROPOSED), each(EXISTING))

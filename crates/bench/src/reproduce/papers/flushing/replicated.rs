@@ -20,7 +20,7 @@ fn cell(rows: &Rows, work: &str, replicas: &str, (sync, threads): (&str, &str), 
     rows.with(&wanted).only(column)
 }
 
-/// The rate of the proposed scheme to that of the existing scheme.
+/// Ratio of the proposed scheme's rate to that of the existing scheme.
 fn gain(rows: &Rows, work: &str, replicas: &str, threads: &str) -> Option<f64> {
     let rate = |sync| cell(rows, work, replicas, (sync, threads), "commits_per_second");
     ratio(rate(PROPOSED), rate(EXISTING))
@@ -35,7 +35,7 @@ fn gains<'a>(
     threads.iter().map(move |threads| gain(rows, work, replicas, threads))
 }
 
-/// The rate with one replica to that with three, at 32 threads.
+/// Ratio of the rate with one replica to that with three, at 32 threads.
 fn loss(rows: &Rows, sync: &str) -> Option<f64> {
     let rate = |replicas| cell(rows, INSERT, replicas, (sync, "32"), "commits_per_second");
     ratio(rate("1"), rate("3"))
@@ -212,7 +212,7 @@ pub const EIGHT: &[Criterion] = &[
     ),
 ];
 
-/// A column's value in the existing scheme to its value in the proposed scheme.
+/// Ratio of a column's value in the existing scheme to its value in the proposed scheme.
 fn falls<'a>(
     rows: &'a Rows,
     replicas: &'a str,
@@ -225,8 +225,8 @@ fn falls<'a>(
     })
 }
 
-/// The least of the ratios between neighbouring numbers of threads, of the proposed scheme's
-/// requests per queue.
+/// The least factor by which the proposed scheme's requests per queue grow from one number of
+/// threads to the next.
 fn growth(rows: &Rows, replicas: &str) -> Option<f64> {
     let requests = |threads| cell(rows, INSERT, replicas, (PROPOSED, threads), "requests_per_queue");
     least(steps(THREADS.map(requests)))

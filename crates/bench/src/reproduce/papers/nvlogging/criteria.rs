@@ -15,7 +15,7 @@ fn of(rows: &Rows, log: &str, threads: &str, delay_us: &str, column: &str) -> Op
     rows.with(&[("log", log), ("threads", threads), ("delay_us", delay_us)]).only(column)
 }
 
-/// The rate of NV-Logging with ten clients to that of the central log on a memory disk without
+/// Ratio of NV-Logging's rate with ten clients to that of the central log on a memory disk without
 /// added latency.
 fn speed_up(rows: &Rows, delay_us: &str) -> Option<f64> {
     let rate = |log, delay_us| of(rows, log, "10", delay_us, "commits_per_second");
@@ -65,7 +65,7 @@ pub const SIX: &[Criterion] = &[
     ),
 ];
 
-/// The time of a transaction with 200 clients to the time with 20.
+/// Ratio of the time of a transaction with 200 clients to the time with 20.
 fn longer(rows: &Rows, log: &str) -> Option<f64> {
     let latency = |threads| of(rows, log, threads, "0.4", "transaction_us");
     ratio(latency("200"), latency("20"))
@@ -117,7 +117,7 @@ fn over_entries(rows: &Rows, column: &str) -> Vec<Option<f64>> {
     rows.with(&[("log", PAPERS)]).over("entries", column).into_iter().map(|(_, value)| Some(value)).collect()
 }
 
-/// The value with the smallest log to the value with the largest.
+/// Ratio of the value with the smallest log to the value with the largest log.
 fn smallest_to_largest(rows: &Rows, column: &str) -> Option<f64> {
     let values = over_entries(rows, column);
     ratio(*values.first()?, *values.get(1..)?.last()?)
