@@ -1,6 +1,6 @@
-//! Feeds mutated bytes to every decoder of bytes from a device. A decoder may refuse its input; it
-//! must not panic, hang or allocate without bound. A failure prints the seed, the input and the
-//! command that repeats it.
+//! Feeds mutated bytes to the decoders of bytes from a device and of messages from other processes.
+//! A decoder may refuse its input; it must not panic, hang or allocate without bound. A failure
+//! prints the seed, the input and the command that repeats it.
 //!
 //! 1. The program catches panics of decoders.
 //! 2. The program counts all allocations. A decoder may allocate [`MEMORY_MAX`] plus

@@ -10,7 +10,7 @@
 //! 1. Each function has the C library's signature on this machine. The C library's `syscall` is
 //!    variadic. On x86-64 and aarch64 Linux a variadic call passes integer arguments in the same
 //!    registers as a call with a fixed number of arguments. Arguments that the caller has not given
-//!    have any value, and are passed on.
+//!    have arbitrary values, and are passed on.
 //! 2. `next` finds the C library's function of the given name, so the result has that function's
 //!    signature.
 //! 3. Callers pass addresses that are valid for the C library's function.

@@ -19,7 +19,7 @@
 //!
 //! The threads have a clock of their own, which advances by 1 us at each place. If all threads
 //! wait, and at least one of them with a time limit, the clock jumps to the earliest limit. So a
-//! test does not take the time of its limits, and a limit ends the same wait in each run.
+//! test does not wait for its limits in real time, and a limit ends the same wait in each run.
 //!
 //! Turns and clock depend only on the seed. So a seed names one order of all events, and a thread
 //! runs alone between two events. The scheduler does not control the following:

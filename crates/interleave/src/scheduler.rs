@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Time that all threads may wait for another thread of the process before the run counts as stuck.
+/// Real time for which all threads of a run may wait before the run counts as stuck. Another thread
+/// of the process may end the wait.
 pub const STUCK: Duration = Duration::from_secs(20);
 
 /// Number of events after which a run counts as endless.
@@ -123,7 +124,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A guard: the calling thread is in the scheduler's own code until it is dropped.
+/// A guard: the calling thread is in the scheduler's own code until the guard is dropped.
 struct Inside {
     was_inside: bool,
     was_scheduled: bool,
@@ -496,7 +497,7 @@ impl Drop for Registered<'_> {
     }
 }
 
-/// A guard of a thread's part in the run, which ends when the guard is dropped, also by a panic.
+/// A guard: the thread's part in the run ends when the guard is dropped, also by a panic.
 struct Turn {
     scheduler: Arc<Scheduler>,
     own: usize,

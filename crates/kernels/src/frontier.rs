@@ -16,12 +16,12 @@
 //! - `reserved`: inserters change it by read-modify-writes. SeqCst orders a record before its
 //!   request (`sync/waiters.rs`).
 //! - `filled`: scans raise it with Release, after they have acquired the marks. Inserters that fill
-//!   in order store it with Release after the copy. A thread that writes acquires it before it
-//!   reads the ring.
+//!   in order store it with Release after the copy. A thread that writes loads it with Acquire
+//!   before it reads the ring.
 //! - `written`: the thread that has performed a write stores it with Release, under the latch
-//!   `leader`. Admission acquires it before bytes of the ring are used again.
+//!   `leader`. Admission loads it with Acquire before bytes of the ring are used again.
 //! - `durable`: the thread that has written, or the one thread that syncs, stores it with Release.
-//!   A thread acquires it before it acknowledges.
+//!   A thread loads it with Acquire before it acknowledges a record.
 //!
 //! In a log in NVRAM `written` and `durable` are equal: both are the persisted frontier. In
 //! `nv_direct`, scans advance both by `raise`, like `filled`. In the other NVRAM kinds the thread

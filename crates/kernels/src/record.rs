@@ -657,7 +657,7 @@ mod tests {
     fn a_field_that_no_record_has_under_a_good_sum_is_refused() {
         let lsn = Lsn::new(8);
         let body = [b'x'; 20];
-        // All flags but those of a part (the body is long enough for a link) and that of a stamp.
+        // All flags except those of a part and of a stamp. The body is long enough for a link.
         let flags = (0..=255).filter(|flags| flags & !(3 | 1 << 4) != 0).map(|flags| (21, flags));
         // The other two faults: dependencies without a stamp, and kind 0.
         for (at, value) in flags.chain([(22, 1), (23, 1), (20, 0)]) {

@@ -10,8 +10,8 @@
 //! 2. Bytes are read only below the filled frontier. The thread that computes this frontier loads
 //!    the announcements with Acquire.
 //! 3. Position `p + size` is reserved only once the written frontier has passed the 4 KiB block of
-//!    `p`. Admission checks this before the reservation (Acquire on `written`). So a byte is never
-//!    overwritten while it is being read, or before it has been read.
+//!    `p`. Admission checks this before the reservation, after a load of `written` with Acquire. So
+//!    a byte is never overwritten while it is being read, or before it has been read.
 //! 4. The block that holds the filled frontier is never read in place as a whole, because inserters
 //!    may be writing its upper part. The filled part of this block is copied out.
 //! 5. No access leaves the buffer: a length greater than the ring's size panics, even in release
@@ -168,7 +168,8 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// The checks hold in a release build too, where a missing check would write behind the buffer.
+    /// The checks hold in a release build too, where a copy without the checks would write beyond
+    /// the buffer.
     #[test]
     fn what_is_longer_than_the_ring_is_refused() {
         let ring = Ring::new(4096);

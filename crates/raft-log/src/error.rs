@@ -50,7 +50,7 @@ pub enum Error {
         /// The fault.
         reason: &'static str,
     },
-    /// A Raft log needs a log of one stream in files, which can be truncated.
+    /// The log is not one stream in files. A Raft log needs such a log, because it truncates.
     #[error("a Raft log needs a log of one stream in files, not one of kind {kind} with {streams} streams")]
     Unsuited {
         /// The kind of the log.
@@ -68,7 +68,7 @@ pub enum Error {
     /// again recovers it.
     #[error("the Raft log was shut by an earlier failure: {first}")]
     Shut {
-        /// That failure.
+        /// The earlier failure.
         #[source]
         first: Arc<Error>,
     },

@@ -119,8 +119,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         })
     }
 
-    /// Returns the write-ahead log, for its counters, its space and its followers. To append to
-    /// that log, truncate it or trim it makes the Raft log unreadable.
+    /// Returns the write-ahead log, for its counters, its space and its followers. Appending to
+    /// that log, truncating it or trimming it makes the Raft log unreadable.
     pub fn log(&self) -> &Log {
         &self.shared.log
     }

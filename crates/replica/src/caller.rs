@@ -177,8 +177,8 @@ impl Caller {
         inside.leader.is_some()
     }
 
-    /// Repeats a call until a replica has carried it out, or `wait` is over. The error comes with
-    /// true if a replica may have an entry of the call in its log.
+    /// Repeats a call until a replica has carried it out, or `wait` is over. Returns an error
+    /// together with true if a replica may have an entry of the call in its log.
     async fn call(&self, mut call: ClientCall, wait: Duration) -> Result<ClientReply, (Error, bool)> {
         let (deadline, mut maybe, mut redirected) = (Instant::now() + wait, false, false);
         // These two calls are answered only after another replica has caught up.

@@ -177,7 +177,8 @@ impl Inside {
             numbers.iter().rev().find(unseen).copied()
         };
         let by_key = || {
-            // The lookup needs a key of the map's own type, so reads store theirs in that form.
+            // The lookup needs a key of the map's own type, so a read set stores its keys in that
+            // form.
             reads.keys.iter().find_map(|read| self.writers.get(read).and_then(unseen))
         };
         let by_range = || {

@@ -35,8 +35,8 @@ pub enum Error {
         /// The obstacle.
         reason: String,
     },
-    /// At each try of the transaction, other transactions changed keys that it had read. It has not
-    /// committed. Run it again later.
+    /// At each try of the transaction, other transactions changed keys that it had read. The
+    /// transaction has not committed. Run it again later.
     #[error("other transactions changed what the transaction had read, {tries} times in a row")]
     Conflict {
         /// Number of runs of the transaction.
@@ -50,7 +50,7 @@ pub enum Error {
         /// The key.
         key: Vec<u8>,
     },
-    /// The write set breaks a rule, so that no replica applies it. It has not committed.
+    /// The write set breaks a rule, so that no replica applies it. The write has not committed.
     #[error("the writes to table {table:?} are refused: {reason}")]
     Inadmissible {
         /// The table that the rule is about.

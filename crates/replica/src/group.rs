@@ -152,7 +152,8 @@ impl Group {
 
     pub(crate) async fn transfer_leader(&self, to: ReplicaId) -> Result<()> {
         if to == self.waiting.replica {
-            // openraft would refuse writes until the transfer ends, which never happens.
+            // A transfer from this replica to itself never ends, and openraft would refuse writes
+            // until it ends.
             return Ok(());
         }
         self.raft().trigger().transfer_leader(to).await.map_err(stopped)
@@ -276,7 +277,8 @@ impl Group {
         Written { certifier: certifier.clone(), number, answer }
     }
 
-    /// Returns the certifier of this replica's current leadership, which is made if it is missing.
+    /// Returns the certifier of this replica's current leadership. The certifier is made if it is
+    /// missing.
     pub(crate) async fn certifier(&self, wait: Duration) -> Result<Arc<Certifier>> {
         let (raft, waiting) = (self.raft(), &self.waiting);
         loop {

@@ -104,10 +104,10 @@ impl ReplicaOptions {
         let config = openraft::Config {
             cluster_name: format!("{:032x}", u128::from_be_bytes(self.cluster)),
             heartbeat_interval: ms(self.heartbeat),
-            // A follower waits for two times before it stands for election: the leader's lease,
-            // which is as long as the longest time-out, and a random time-out. Their sum is 1.4 to
-            // 2 times `election`. openraft waits for an answer to a vote for the shortest time-out,
-            // which must exceed a heartbeat.
+            // Before it stands for election, a follower waits for the leader's lease, which is as
+            // long as the longest time-out, and then for a random time-out. The sum of the two is
+            // 1.4 to 2 times `election`. openraft gives up waiting for an answer to a vote after
+            // the shortest time-out, which must exceed a heartbeat.
             election_timeout_min: ms(self.election) * 2 / 5,
             election_timeout_max: ms(self.election),
             install_snapshot_timeout: ms(self.install_wait),
@@ -117,8 +117,9 @@ impl ReplicaOptions {
             max_in_snapshot_log_to_keep: self.kept_entries,
             enable_pre_vote: Some(true),
             // A leader sends entries before it syncs them. After a restart it may have lost such
-            // entries, and its committed index. If it led on under its old vote, it would write
-            // other entries at their indices, and answer reads from a state that is too old.
+            // entries, and its committed index. If it continued to lead under its old vote, it
+            // would write other entries at their indices, and answer reads from a state that is too
+            // old.
             enable_leader_restore: Some(false),
             ..openraft::Config::default()
         };

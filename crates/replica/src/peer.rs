@@ -1,9 +1,9 @@
 //! The calling side of the connections between replicas: openraft's network, over the transport.
 //!
-//! Runs in tasks of the group. A replica has separate connections to each other replica for
-//! replication, heartbeats and snapshots, so that no message waits behind another kind. Appends are
-//! pipelined: the next is sent before the last is answered. After the last answer of a stream of
-//! appends the connection is kept for the next stream; each heartbeat is a stream of its own. A
+//! This code runs in tasks of the group. A replica has separate connections to each other replica
+//! for replication, heartbeats and snapshots, so that no message waits behind another kind. Appends
+//! are pipelined: the next is sent before the last is answered. After the last answer of a stream
+//! of appends the connection is kept for the next stream; each heartbeat is a stream of its own. A
 //! connection that fails is dropped, and openraft tries again after a pause.
 
 use crate::frame::{Frame, FrameCodec, FrameError};
@@ -73,8 +73,9 @@ pub(crate) struct Peer {
 enum Kept {
     #[default]
     None,
-    /// The connection is being made. This goes on even if openraft drops the stream that needed it:
-    /// openraft drops a heartbeat after one interval, which may be shorter than a handshake.
+    /// The connection is being made. The attempt goes on even if openraft drops the stream that
+    /// needed the connection: openraft drops a heartbeat after one interval, which may be shorter
+    /// than a handshake.
     Coming(AbortOnDrop<Result<Wire, LinkError>>),
     Here(Wire),
 }
@@ -453,8 +454,8 @@ impl Answers<'_> {
                 sink = &mut self.sender.0, if self.sent_all.is_none() => {
                     self.sent_all = Some(sink.ok().flatten());
                 }
-                // The oldest append may have been sent after `limit` was computed; then it has time
-                // left.
+                // The oldest append may have been sent after `limit` was computed. In that case it
+                // has time left.
                 () = tokio::time::sleep_until(limit) => {
                     if self.oldest().is_some_and(|oldest| oldest + patience <= Instant::now()) {
                         return Some(Err(LinkError::TimedOut));

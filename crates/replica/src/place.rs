@@ -24,7 +24,7 @@ pub(crate) trait Place: Send + Sync {
     /// Returns the numbers of the state's folders, in any order.
     fn stores(&self) -> Result<Vec<u64>>;
 
-    /// Returns the state's folder with this number, which is made if it is missing.
+    /// Returns the state's folder with this number. The folder is made if it is missing.
     fn store(&self, number: u64) -> Result<Arc<dyn Directory>>;
 
     /// Removes the state's folder with this number, and all that is in it.

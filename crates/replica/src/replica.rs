@@ -60,8 +60,8 @@ impl Future for WriteFuture {
 }
 
 impl Replica {
-    /// Opens the replica in its folder, which takes part in its group from then on. A new replica
-    /// waits until it is added to a group, or [`Replica::initialize`] makes a group.
+    /// Opens the replica in its folder. From then on the replica takes part in its group. A new
+    /// replica waits until it is added to a group, or [`Replica::initialize`] makes a group.
     ///
     /// # Errors
     /// [`Error::Option`], [`Error::Identity`], [`Error::Engine`], [`Error::Log`], [`Error::Io`],
@@ -283,8 +283,8 @@ impl Replica {
     }
 
     /// Reads at any replica, without asking another one. The state was current at most `max` before
-    /// the call, by the reports of the leader that have arrived. The age does not include the time
-    /// that a report travelled. At the leader use [`Replica::read`].
+    /// the call, according to the reports of the leader that have arrived. The age does not include
+    /// the time that a report travelled. At the leader use [`Replica::read`].
     ///
     /// # Errors
     /// The error of `body`; [`Error::TooStale`], [`Error::Engine`], [`Error::Closed`].

@@ -59,8 +59,8 @@ impl Session {
 
     fn remember(&mut self, sequence: u64, answer: Applied) {
         if sequence > self.highest {
-            // The bits of the numbers from `from` on still have the answers of numbers that leave
-            // the window.
+            // Clear the bits of the numbers from `from` on. These bits still have the answers of
+            // numbers that leave the window.
             let from = self.highest.saturating_add(1).max(sequence.saturating_sub(WINDOW - 1));
             for number in from..=sequence {
                 let (word, bit) = place(number);

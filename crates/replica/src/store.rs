@@ -10,8 +10,8 @@
 //!    that index are applied again, once.
 //! 2. A snapshot's index is reported only when everything up to it is durable in the engine. So
 //!    only entries whose effects the engine has on its device are purged from the Raft log.
-//! 3. A folder `store-N` counts only if it has the row [`IDENTITY`]. The row is written last to a
-//!    received snapshot, and is durable before the former folder is removed. If several folders
+//! 3. A folder `store-N` counts only if it has the row [`IDENTITY`]. In a received snapshot this
+//!    row is written last. It is durable before the former folder is removed. If several folders
 //!    count, the folder with the largest number is used. The other folders are removed when the
 //!    replica is opened.
 //!
@@ -198,8 +198,8 @@ impl View {
         Ok(self.opened.database.tables()?)
     }
 
-    /// Returns the rows of a table after the key `after`, about `bytes_max` bytes; an empty list is
-    /// the end. Rows that differ between replicas are left out.
+    /// Returns the rows of a table after the key `after`, about `bytes_max` bytes; an empty list
+    /// means the end. Rows that differ between replicas are left out.
     pub(crate) fn rows(&self, table: &str, after: Option<&[u8]>, bytes_max: usize) -> Result<Vec<Row>> {
         let low = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
         let (mut rows, mut bytes) = (Vec::new(), 0);
@@ -215,7 +215,7 @@ impl View {
 }
 
 impl Store {
-    /// Opens the state of a replica, which is made if it is missing.
+    /// Opens the state of a replica. The state is made if it is missing.
     pub(crate) fn open(place: Arc<dyn Place>, options: Options, identity: Identity) -> Result<Self> {
         let options = Options { durability: Durability::Buffered, ..options };
         let mut numbers = place.stores()?;
@@ -373,7 +373,7 @@ impl Opened {
 }
 
 impl Received {
-    /// Adds rows of a table, which is created even if there are none.
+    /// Adds rows of a table. The table is created even if there are no rows.
     pub(crate) fn add(&mut self, table: &str, rows: &[Row]) -> Result<()> {
         let Some(opened) = &self.opened else { return Err(Error::Closed) };
         if table.starts_with(RESERVED_PREFIX) && table != SYSTEM {

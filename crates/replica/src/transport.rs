@@ -1,7 +1,7 @@
 //! Connections between replicas: a trait, and TCP.
 //!
-//! Runs in tasks of the replica's runtime. Tests and programs can replace TCP by a transport of
-//! their own, such as TLS over TCP.
+//! This code runs in tasks of the replica's runtime. Tests and programs can replace TCP by a
+//! transport of their own, such as TLS over TCP.
 
 use futures_util::future::BoxFuture;
 use std::io;

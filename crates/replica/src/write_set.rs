@@ -22,7 +22,7 @@ pub(crate) const RESERVED_PREFIX: &str = "katydid.";
 pub enum Write {
     /// Sets the value of `key` in `table`, present or not.
     Put {
-        /// Name of the table, which is created if it is missing.
+        /// Name of the table. The table is created if it is missing.
         table: String,
         /// The key: at most 1,024 bytes.
         #[serde(with = "serde_bytes")]
@@ -33,7 +33,7 @@ pub enum Write {
     },
     /// Removes `key` from `table`. Changes nothing if the key is absent.
     Delete {
-        /// Name of the table, which is created if it is missing.
+        /// Name of the table. The table is created if it is missing.
         table: String,
         /// The key: at most 1,024 bytes.
         #[serde(with = "serde_bytes")]

@@ -34,8 +34,8 @@ pub struct Committed<T = ()> {
     /// Value that the transaction's body returned. If an earlier try of the write was applied, the
     /// body of this call had no effect.
     pub value: T,
-    /// Index in the Raft log: that of the write's entry, or, if nothing was written, that of the
-    /// last entry in the state that was read.
+    /// Index of the write's entry in the Raft log. If nothing was written: index of the last entry
+    /// in the state that was read.
     pub index: u64,
     /// The condition that was met. [`Replicated::Quorum`] for a write with [`Replicated::All`]
     /// means that not all voters had the entry in time.
@@ -97,7 +97,8 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// Waits for the outcome of a write, and calls `tell` once: with the outcome, or when the time
-    /// is over. After a time-out it still waits, in order to tell the certifier.
+    /// is over. After a time-out the function still waits, in order to report the outcome to the
+    /// certifier.
     pub(crate) async fn follow(
         self,
         written: Written,

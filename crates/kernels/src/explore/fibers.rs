@@ -1,6 +1,6 @@
 //! The threads of an execution: coroutines, each on a stack of its own. All coroutines run on the
-//! thread that explores. A switch between coroutines takes a few instructions; switches between
-//! threads of the operating system would take most of the time.
+//! thread that explores. A switch between coroutines takes a few instructions; with threads of the
+//! operating system, switches would take most of the time of an exploration.
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};

@@ -2,18 +2,18 @@
 //!
 //! Each atomic location keeps every value that it ever had, in modification order. A thread's
 //! [`View`] holds, for each location, the oldest value that the thread may still read, and, for
-//! each thread, how much of that thread's past happened before now. A release store attaches the
-//! thread's view to the value; an acquire load of that value joins that view into the loading
-//! thread's view. So an ordering that is too weak shows as a load that legally returns an old
-//! value, and a missing happens-before edge as a data race on plain bytes.
+//! each thread, the clock up to which that thread's steps happened before the present step. A
+//! release store attaches the thread's view to the value; an acquire load of that value joins that
+//! view into the loading thread's view. So an ordering that is too weak shows as a load that
+//! legally returns an old value, and a missing happens-before edge as a data race on plain bytes.
 //!
 //! Modelled: coherence, release/acquire, release sequences through read-modify-writes, fences, and
 //! sequentially consistent operations as in C++20. The total order S of the sequentially consistent
-//! operations is the order in which they run. An operation in S reads no value of its location that
-//! is older than a value that an earlier operation in S has read or stored there. An operation
-//! learns nothing of other locations by being in S. A fence in S passes its thread's view of all
-//! locations on to each later operation and fence in S, and takes over the views of earlier fences
-//! and operations in S.
+//! operations is the order in which they run. If an operation in S has read or stored a value of a
+//! location, no later operation in S reads an older value of this location. An operation learns
+//! nothing of other locations by being in S. A fence in S passes its thread's view of all locations
+//! on to each later operation and fence in S, and takes over the views of earlier fences and
+//! operations in S.
 //!
 //! Not modelled: stores to one location that take effect in another order than they ran, orders S
 //! that differ from the order of the run, reads of values that are stored later (load buffering),

@@ -9,9 +9,9 @@
 //!
 //! Invariants:
 //!
-//! 1. All threads of an execution run on the thread that explores, one at a time. So they share its
-//!    thread-local state, which outlives the execution; bodies therefore use no thread-local state.
-//!    A thread that panics does not suspend.
+//! 1. All threads of an execution run on the thread that explores, one at a time. So they share
+//!    that thread's thread-local state, which outlives the execution; bodies therefore use no
+//!    thread-local state. A thread that panics does not suspend.
 //! 2. The body is deterministic apart from the picks. If the number of alternatives of a repeated
 //!    pick has changed, the run fails.
 //! 3. Every run ends. A loop that spins must call [`yield_now`] or [`spin_loop`], which blocks the

@@ -60,7 +60,7 @@ impl Atomic {
 
 macro_rules! atomic {
     ($name:ident, $type:ty) => {
-        /// The type of the same name in std, for explored executions.
+        /// The explored form of the type that has this name in std.
         #[derive(Debug)]
         pub struct $name(Atomic);
 
@@ -98,7 +98,7 @@ macro_rules! atomic {
                 self.0.modify(order, order, |old| Some(old & value as u64)) as $type
             }
             /// # Errors
-            /// Returns the value found as an error if it was not `current`.
+            /// Returns an error with the value found if that value is not `current`.
             pub fn compare_exchange(
                 &self,
                 current: $type,
@@ -111,8 +111,8 @@ macro_rules! atomic {
                 if old == current as u64 { Ok(old as $type) } else { Err(old as $type) }
             }
             /// # Errors
-            /// Returns the value found as an error if it was not `current`. Never fails spuriously
-            /// here.
+            /// Returns an error with the value found if that value is not `current`. Never fails
+            /// spuriously here.
             pub fn compare_exchange_weak(
                 &self,
                 current: $type,
@@ -130,7 +130,7 @@ atomic!(AtomicU64, u64);
 atomic!(AtomicU32, u32);
 atomic!(AtomicUsize, usize);
 
-/// The type of the same name in std, for explored executions.
+/// The explored form of the type that has this name in std.
 #[derive(Debug)]
 pub struct AtomicBool(Atomic);
 
@@ -149,7 +149,7 @@ impl AtomicBool {
         self.0.modify(order, order, |_| Some(u64::from(value))) != 0
     }
     /// # Errors
-    /// Returns the value found as an error if it was not `current`.
+    /// Returns an error with the value found if that value is not `current`.
     pub fn compare_exchange(
         &self,
         current: bool,
@@ -310,7 +310,7 @@ pub(super) struct MutexState {
     views: ThreadViews,
 }
 
-/// The type of the same name in std, for explored executions.
+/// The explored form of the type that has this name in std.
 #[derive(Debug)]
 pub struct Mutex<T> {
     number: OnceLock<usize>,

@@ -167,7 +167,8 @@ impl Execution {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Performs one shared access by thread `me`. The explorer may run other threads before it.
+    /// Performs one shared access by thread `me`. The explorer may run other threads before the
+    /// access.
     pub(super) fn step<R>(&self, me: usize, what: &'static str, access: impl FnOnce(&mut World) -> R) -> R {
         if std::thread::panicking() {
             return access(&mut self.lock());
@@ -354,8 +355,8 @@ impl Explorer {
     /// # Errors
     /// The [`Failure`] of the recorded path, if it still happens.
     pub fn replay(&self, path: &[u32], body: impl Fn() + Send + Sync + 'static) -> Result<(), Failure> {
-        // The path does not hold the numbers of alternatives. Each run along the known picks finds
-        // the number for the next one.
+        // The recorded path has the picks without their numbers of alternatives. Each run along the
+        // known picks finds the number for the next pick.
         let mut fibers = Fibers::default();
         let mut known: Vec<Pick> = Vec::new();
         let body: Arc<dyn Fn() + Send + Sync> = Arc::new(body);

@@ -56,7 +56,7 @@ pub fn young_bytes(position: u64) -> u64 {
     YOUNG_BYTES.saturating_add(position.saturating_mul(YOUNG_TIMES))
 }
 
-/// Permission to use the last of the prepared space.
+/// Class of an append: whether the append may use the reserve, the last part of the prepared space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AppendClass {
     /// The append may not use the reserve. The log refuses the append with `NoSpace` when only the
@@ -185,8 +185,8 @@ impl Admission {
             AppendClass::Normal => &self.limits.normal,
             AppendClass::Critical => &self.limits.critical,
         };
-        // Acquire: the bytes of the ring below the limit were written to the device before this
-        // thread reuses them (rule 3 of the ring).
+        // Acquire: the load reads the limit that `refresh` stored with Release, so the bytes of the
+        // ring below the limit were written before this thread reuses them (rule 3 of the ring).
         if reserved + bytes <= end.load(Ordering::Acquire)
             && reserved <= self.limits.start.load(Ordering::Relaxed)
         {

@@ -2,9 +2,9 @@
 //! 5.1, Algorithms 2 and 5).
 //!
 //! The group's leader takes the latch, reserves for all members, and notifies them. The members
-//! copy at the same time. The last one advances `filled` and gives the latch back. So only one
-//! group, or one lone record, is between `filled` and `reserved` at a time. The module [`aether`]
-//! has the algorithms, their invariants and the differences from the paper.
+//! copy concurrently. The last one advances `filled` and gives the latch back. So only one group,
+//! or one lone record, is between `filled` and `reserved` at a time. The module [`aether`] has the
+//! algorithms, their invariants and the differences from the paper.
 
 use super::BufferSizes;
 use super::aether::{self, Aether, UnderLatch};

@@ -1,8 +1,8 @@
 //! Inserter `decoupled` (D): a thread holds the latch only for the reservation (Aether, section
 //! 5.2, Algorithm 3).
 //!
-//! Threads copy at the same time. A thread that has copied waits until everything before its range
-//! is filled, and then advances `filled` past its own range. The module [`super::aether`] has the
+//! Threads copy concurrently. A thread that has copied waits until everything before its range is
+//! filled, and then advances `filled` past its own range. The module [`super::aether`] has the
 //! algorithms, their invariants and the differences from the paper.
 
 use super::aether::{Aether, InTurn};

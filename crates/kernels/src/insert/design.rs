@@ -16,8 +16,8 @@ use crate::lsn::Lsn;
 pub enum InserterKind {
     /// One lock around reservation and copy. There are no holes.
     Mutex,
-    /// Threads that meet at the lock reserve as a group and copy at the same time, one group at a
-    /// time (Aether's C).
+    /// Threads that meet at the lock reserve as a group and copy concurrently, one group at a time
+    /// (Aether's C).
     Consolidated,
     /// A thread holds the lock only for the reservation. Copies are released in order (Aether's D).
     Decoupled,

@@ -44,8 +44,8 @@ impl Inserter for MutexInserter {
 
     fn scan(&self, buffer: &LogBuffer) -> Scan {
         // An inserting thread stores both frontiers under the lock, sequentially consistent and
-        // `reserved` first. A caller that leaves a request has given the lock back, so its record
-        // is seen here.
+        // `reserved` first. A caller that makes a request has given the lock back before, so this
+        // scan sees its record.
         let cutoff = buffer.frontiers.reserved().get();
         Scan { cutoff, filled: buffer.frontiers.filled().get().min(cutoff) }
     }

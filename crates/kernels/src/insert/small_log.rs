@@ -2,8 +2,9 @@
 //! and a plain cell for each block of the ring.
 //!
 //! A record has one block or several. A cell holds the end of the block that was last filled there.
-//! So the content of a cell shows a block that is filled twice, or over bytes that no thread has
-//! read yet. A fill that is in time only by chance is found as a race on the cell.
+//! So the content of a cell shows a block that is filled twice, and a block that is filled over
+//! bytes that no thread has read yet. A fill that is in time only by chance is found as a race on
+//! the cell.
 
 use super::{Admission, Admitted, AppendClass, Scan, Stalled};
 use crate::frontier::Frontiers;

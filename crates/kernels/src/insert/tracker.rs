@@ -104,8 +104,8 @@ impl Tracker {
         }
     }
 
-    /// Notifies the tracker if `[start, end)` crosses a boundary. The owner has announced that it
-    /// is filled.
+    /// Notifies the tracker if `[start, end)` crosses a boundary. Called by the owner, after it has
+    /// announced that the range is filled.
     #[inline]
     pub(super) fn filled(&self, start: u64, end: u64) {
         if start >> self.shift != end >> self.shift {
@@ -144,7 +144,8 @@ impl Tracker {
         *self.lock() = Some(current());
         let mut step = 0;
         while !self.is_stopped() {
-            // Before the look, so that a notification after the look has begun is seen.
+            // The swap comes before the look, so that the tracker sees a notification that comes
+            // during the look.
             self.state.swap(AWAKE, Ordering::AcqRel);
             match look() {
                 Look::Found => {

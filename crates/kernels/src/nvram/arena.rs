@@ -2,10 +2,10 @@
 //! is not in NVRAM; the opening of a log computes it from the entries (`reopen`).
 //!
 //! The heap is cut into chunks. A chunk is free, open in one of the arenas, or full. An open chunk
-//! is filled from its beginning. An appender takes an arena while it appends one record: its own
-//! arena if that is not taken. There are far fewer arenas than possible sessions, so that idle
-//! sessions hold no memory. Any thread runs this code. A thread takes the lock of an arena before
-//! that of `pool`, and never those of two arenas.
+//! is filled from its beginning. An appender holds an arena while it appends one record: its own
+//! arena, or another one if its own is held. There are far fewer arenas than possible sessions, so
+//! that idle sessions hold no memory. Any thread runs this code. A thread takes the lock of an
+//! arena before that of `pool`, and never those of two arenas.
 //!
 //! 1. A place lies in one chunk, and one appender at a time has it. An appender that gives its
 //!    place back unused still holds the arena.
@@ -16,9 +16,9 @@
 //!    the start of the log cannot pass the record earlier.
 //! 4. Appenders leave as many chunks free as their caller names. Any appender may use the rest of
 //!    an arena's chunk.
-//! 5. One chunk is reserved for the Restart records of openings: a free chunk, or, if there is
-//!    none, the chunk with most room, which then is that of the previous opening. No appender uses
-//!    this chunk, so a full log can be opened and then trimmed.
+//! 5. One chunk is reserved for the Restart records of openings: a free chunk, or, if no chunk is
+//!    free, the chunk with most room. In the second case this is the chunk that the previous
+//!    opening used. No appender uses this chunk, so a full log can be opened and then trimmed.
 
 use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering, raise};
 use crossbeam_utils::CachePadded;

@@ -7,7 +7,8 @@
 //!
 //! 1. Only the thread that has the turn persists, and advances `written` and `durable`. A thread
 //!    that finds the turn taken goes on waiting for the frontier, and tries again. So no thread
-//!    depends on one particular other thread, and the next pass covers what a pass did not.
+//!    depends on one particular other thread, and each pass also covers the records that the
+//!    previous pass has left.
 //! 2. With the turn a thread reads the durable frontier, and then loads the filled frontier with
 //!    Acquire. The thread that stored this value with Release did so after all records below it
 //!    were copied. So all stores below the filled frontier happened before the thread writes their

@@ -1,4 +1,5 @@
-//! Cutting of a logical record into physical ones, and the link between them.
+//! Cuts a logical record into fragments, and defines the link from each fragment to the previous
+//! one.
 //!
 //! Pure; any thread.
 //!

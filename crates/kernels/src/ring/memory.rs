@@ -20,7 +20,7 @@ pub(super) struct RingMemory {
 // SAFETY: by invariant 1 the value alone owns its memory, and bytes have no thread affinity.
 unsafe impl Send for RingMemory {}
 // SAFETY: a shared reference gives out an address and no reference to the bytes. The ring justifies
-// each write through it.
+// each write through the address.
 unsafe impl Sync for RingMemory {}
 
 impl RingMemory {

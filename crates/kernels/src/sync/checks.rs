@@ -437,7 +437,7 @@ checked!(
 );
 
 checked!(
-    /// `per_commit`: the thread that serves commits two requests one after the other.
+    /// `per_commit`: the serving thread syncs for two requests, one after the other.
     loom_each_request_for_itself explore_each_request_for_itself miri_each_request_for_itself,
     Some(2),
     || {

@@ -12,11 +12,11 @@
 //! | [`SyncProtocol::wait`] | blocks | sleeps until its commit is settled or the group complete |
 //! | [`SyncProtocol::request`] | must not block | goes on, even if the group is complete |
 //!
-//! Differences from the paper. A request must not block, and possibly no thread ever offers or
-//! waits. So a thread of the log, the carrier, writes the requested commits that are still in the
-//! group when its time is over. The paper's worker also looks before it aborts a transaction that
-//! has waited for too long; here the carrier ends that wait. Several threads may share a log; one
-//! of them writes for all.
+//! Differences from the paper. A request must not block, and perhaps no thread ever calls `offer`
+//! or `wait`. So a thread of the log, the carrier, writes the requested commits that are still in
+//! the group when its time is over. The paper's worker also looks before it aborts a transaction
+//! that has waited for too long; here the carrier ends that wait. Several threads may share a log;
+//! one of them writes for all.
 //!
 //! Invariants:
 //!

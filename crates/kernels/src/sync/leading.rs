@@ -1,8 +1,8 @@
 //! The steps of the baton's holder: it writes and syncs in rounds, releases the covered waiters,
 //! and passes the baton on.
 //!
-//! The leading thread, a waiting thread or a syncer, runs this code. Loom and the explorer check it
-//! together with `waiters` and `inflight`.
+//! The leading thread runs this code. It is a waiting thread or a syncer. Loom and the explorer
+//! check it together with `waiters` and `inflight`.
 //!
 //! Rules:
 //!
@@ -173,7 +173,7 @@ impl Stage {
     }
 
     /// Performs one write, and a sync if one is needed, or waits for a write in flight. Requests
-    /// that the write has met are removed from `requests`.
+    /// that the write has served are removed from `requests`.
     fn round(&self, rounds: &dyn Rounds, leader: Leader<'_>, requests: &mut SyncRequests) -> BatonOutcome {
         let (own, own_level) = leader.ask();
         let level = own_level.max(requests.level()).max(self.baton.pending_level());

@@ -7,7 +7,7 @@
 //! 1. The policy's latch is a leaf, and no thread waits for it. A thread that finds the latch held
 //!    drops its event: the policy's figures are guesses, and a leader must not wait for a thread
 //!    that lost its processor.
-//! 2. The published numbers are relaxed, because they are guesses too.
+//! 2. All accesses to the published numbers are relaxed, because the numbers are guesses too.
 //! 3. Under the checkers there is no time, so there are no delays and no yields. Events are
 //!    observed only if a model is built by `with_many`.
 

@@ -54,7 +54,7 @@ impl PerCommit {
         write_to(rounds, end, level, true);
     }
 
-    /// Commits the queued commits one after the other.
+    /// Writes and syncs for the queued commits, one after the other.
     fn serve_all(&self, rounds: &dyn Rounds) {
         loop {
             let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_first();

@@ -2,9 +2,9 @@
 //! scans for holes below its record, and persists the filled bytes. Another thread may persist the
 //! record first (`nvram/medium.rs` of `katydid-wal`).
 //!
-//! The wait is short: for a thread that is copying into a hole, or for another thread's fence. The
-//! wait is longer only if that thread has lost its processor. A thread of the log serves requests
-//! that could not be served at once.
+//! The wait is short: a thread waits only while another thread copies into a hole or executes a
+//! fence. The wait is longer only if that thread has lost its processor. A thread of the log serves
+//! requests that could not be served at once.
 
 use super::requests::{Committer, Requested};
 use super::rounds::{Ask, Plan, Rounds, SyncProtocol};

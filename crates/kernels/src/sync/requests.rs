@@ -26,8 +26,8 @@ pub(super) trait Committer: Send + Sync + Debug {
     }
 }
 
-/// The protocol of a design `D` in which every committer acts for itself. The thread that serves
-/// requests commits as `D` does.
+/// The protocol of a design `D` in which every committer acts for itself. The serving thread acts
+/// as a committer of `D` for all requests.
 #[derive(Debug)]
 pub(super) struct Requested<D> {
     design: D,
@@ -69,7 +69,7 @@ impl<D: Committer> SyncProtocol for Requested<D> {
 /// Requested levels, and the thread that serves them.
 #[derive(Debug)]
 struct Requests {
-    // The requested levels. Any caller sets bits; the thread that serves takes them.
+    // The requested levels. Any caller sets bits; the serving thread takes them.
     requested: AtomicU32,
     thread: Syncers,
 }
@@ -89,7 +89,7 @@ impl Requests {
         if self.requested.load(Ordering::SeqCst) & request != 0 {
             return;
         }
-        // If there was a request already, the thread that serves has been notified.
+        // If there was a request already, the serving thread has been notified.
         if self.requested.fetch_or(request, Ordering::SeqCst) == 0 && !self.thread.give(rounds, 1) {
             self.serve(rounds, wait);
         }

@@ -64,8 +64,8 @@ pub enum Plan {
 pub trait Rounds {
     /// Decides on the next write.
     fn plan(&self, ask: Ask) -> Plan;
-    /// Performs a write. The frontiers advance over the leading writes that have all ended. There
-    /// is no error to return: a failure settles all waiters.
+    /// Performs a write. The frontiers advance over all writes below the first write that has not
+    /// ended. There is no error to return: a failure settles all waiters.
     fn perform(&self, write: &Planned);
     /// Makes the written bytes durable. With `again`, the device gets a sync even if all of them
     /// are durable already.

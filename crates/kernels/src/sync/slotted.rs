@@ -6,7 +6,7 @@
 //! thread syncs and raises the sync LSN to the slot's own end, although the sync has covered
 //! everything written. So if the sync of another thread has covered a thread's record, the thread
 //! still syncs again, unless its end is smaller than the other thread's end. `aggregated` saves
-//! this second sync. `grouped` does not have it, because it looks at the durable frontier.
+//! this second sync. `grouped` has no second sync, because it looks at the durable frontier.
 //!
 //! Invariants:
 //!

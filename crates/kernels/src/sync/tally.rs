@@ -68,8 +68,8 @@ impl SyncTally {
         self.lock_ns.add(nanoseconds);
     }
 
-    /// Counts `nanoseconds` that a blocked caller has waited. With `leads`, it now leads; if not,
-    /// it was released.
+    /// Counts `nanoseconds` that a blocked caller has waited. If `leads` is true, the caller now
+    /// leads; if not, it was released.
     pub fn waited(&self, nanoseconds: u64, leads: bool) {
         if leads {
             self.got_lock(nanoseconds);

@@ -357,7 +357,7 @@ impl Baton {
         self.state.fetch_or(request.0 | LED, Ordering::SeqCst) == 0
     }
 
-    /// Holder only: passes requests that this thread has taken on to the next holder.
+    /// Holder only: hands the next holder the requests that this thread has taken.
     pub(crate) fn keep(&self, requests: SyncRequests) {
         self.plain.write();
         self.kept.set(requests);

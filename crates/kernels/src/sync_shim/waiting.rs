@@ -1,5 +1,5 @@
-//! Copies and waits for every world except that of the simulated machine, which charges simulated
-//! time for them.
+//! The functions that copy and wait, for every world except the simulated machine, which charges
+//! simulated time for copies and waits.
 
 #[cfg(not(any(loom, katydid_explore)))]
 use super::current;

@@ -6,9 +6,9 @@
 //!
 //! 1. A writer sets its slot to `Reading` first, and only then reads the clock for its timestamp.
 //!    So if a thread reads the clock and then finds the slot idle, every later writer of this slot
-//!    gets a tick that is not below the thread's. The memory model orders atomic accesses, but not
-//!    readings of the clock. So the writer waits until the store to its slot is visible to all
-//!    threads (`publish_stores`).
+//!    gets a tick that is not below the one that the thread has read. The memory model orders
+//!    atomic accesses, but not readings of the clock. So the writer waits until the store to its
+//!    slot is visible to all threads (`publish_stores`).
 //! 2. A reader's bound is above every timestamp that was acknowledged when the reader began, and no
 //!    version below the bound appears later. Each writer with a lower timestamp has ended; or it is
 //!    overtaken, and takes a new timestamp; or it has all its versions in place. A reader that

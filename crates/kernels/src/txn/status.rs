@@ -6,11 +6,12 @@
 //!    is possible.
 //! 2. The positions that a pre-committed transaction waits for are stored before its state
 //!    (release), and never change.
-//! 3. A transaction waits only for the status of a lower timestamp than its own, so no two wait for
-//!    each other. Every wait has a time limit.
-//! 4. The [`Outcome`] of a version only gets shorter: the status becomes the one position that it
-//!    still waits for, and the position becomes `Durable` once it is durable. A reader of the
-//!    version gets the same dependencies from each form, and the status is soon freed.
+//! 3. A transaction waits only for the status of a transaction with a lower timestamp, so no two
+//!    wait for each other. Every wait has a time limit.
+//! 4. The [`Outcome`] of a version only gets shorter: the one position that the transaction still
+//!    waits for replaces the status, and `Durable` replaces the position once the stream is durable
+//!    up to there. A reader of the version gets the same dependencies from each form, and the
+//!    status is soon freed.
 
 use super::DurablePlaces;
 use super::clock::Timestamp;

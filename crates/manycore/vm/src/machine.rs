@@ -14,7 +14,7 @@ const CORES_MAX: usize = 256;
 pub enum Placement {
     /// Threads fill one socket after the other.
     Compact,
-    /// Threads go to the sockets by turns.
+    /// Threads go to the sockets in turn.
     Spread,
 }
 
@@ -50,7 +50,7 @@ pub struct Nanos {
     pub wake: f64,
     /// Time from a wake-up until the woken thread runs.
     pub woken: f64,
-    /// A sleep of a thread that has yielded in vain, with the delay of the timer.
+    /// A sleep of a thread that has yielded long enough, the delay of the timer included.
     pub nap: f64,
     /// A switch of the thread on a core.
     pub switch: f64,
@@ -76,7 +76,7 @@ pub struct Bandwidth {
     pub shared: f64,
 }
 
-/// A measurement of the same code on the real machine that is described.
+/// A measurement of the real machine, with the code that also runs in simulations.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Real {

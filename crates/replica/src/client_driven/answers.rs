@@ -99,8 +99,8 @@ impl Answers {
         Ok(Answers { sessions: Mutex::new(sessions), sessions_max, table })
     }
 
-    /// Returns the entry of a session, which is made if the session is new. `None` if there are too
-    /// many sessions.
+    /// Returns the entry of a session. The entry is made if the session is new. Returns `None` if
+    /// there are too many sessions.
     pub fn entry(&self, client: ClientId) -> Option<Arc<Mutex<Entry>>> {
         let mut sessions = self.sessions.lock();
         if let Some(entry) = sessions.get(&client) {

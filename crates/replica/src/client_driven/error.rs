@@ -42,14 +42,14 @@ pub enum Error {
     /// The session has a transaction whose outcome is unknown. Nothing was sent.
     #[error("the outcome of transaction {id} of this session is unknown: resolve it first")]
     Unresolved {
-        /// That transaction.
+        /// The transaction whose outcome is unknown.
         id: TransactionId,
     },
     /// Another session has a transaction on the same key whose outcome is unknown. Nothing was
     /// sent.
     #[error("transaction {id}, whose outcome is unknown, holds the lock of a key of this transaction")]
     KeyUnknown {
-        /// That transaction.
+        /// The transaction whose outcome is unknown.
         id: TransactionId,
     },
     /// Another transaction holds a key, and waiting for it could be a deadlock. Nothing was sent;

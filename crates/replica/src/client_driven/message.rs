@@ -55,7 +55,7 @@ impl Action {
 /// One operation of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
-    /// Name of the table, which is created if it is missing.
+    /// Name of the table. The table is created if it is missing.
     pub table: String,
     /// Key in that table, at most [`katydid::KEY_BYTES_MAX`] bytes.
     pub key: Vec<u8>,
@@ -269,7 +269,8 @@ pub enum Reply {
     Answered(Answer),
     /// Answers [`Request::Read`].
     Value(Option<Vec<u8>>),
-    /// Answers [`Request::Rows`]. Only an empty page is the end; fewer than `limit` rows are not.
+    /// Answers [`Request::Rows`]. Only an empty page means the end of the table; a page with fewer
+    /// than `limit` rows does not.
     Rows(Vec<Row>),
     /// Answers [`Request::Contents`] with the tables that have rows, in the order of their names.
     Contents(Vec<TableContents>),

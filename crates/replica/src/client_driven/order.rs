@@ -1,7 +1,7 @@
 //! The order of conflicting writes: the client library locks the keys before it sends a
 //! transaction, and holds the locks until all replicas have answered.
 //!
-//! The paper sends each request to all replicas at once. It does not say what happens if two
+//! The paper sends each request to all replicas at once. The paper does not say what happens if two
 //! requests for one key arrive in different orders at two replicas. Here two sessions of one
 //! [`Cluster`](super::Cluster) never have two such requests in flight at once. Sessions of
 //! different clusters, such as those of two client processes, are not ordered: their writes may

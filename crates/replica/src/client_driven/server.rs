@@ -1,9 +1,9 @@
 //! The server library: a replica that serves one database over TCP.
 //!
-//! Threads: one accepts connections, and each connection has one that reads a request, runs it,
-//! waits until its commit is durable, and answers. Commits of several connections share writes and
-//! syncs of the log as commits of local threads do; no other thread runs between a client and the
-//! log. Invariants:
+//! Threads: one thread accepts connections. Each connection has a thread that reads a request, runs
+//! it, waits until its commit is durable, and answers. Commits of several connections share writes
+//! and syncs of the log as commits of local threads do; no other thread runs between a client and
+//! the log. Invariants:
 //!
 //! 1. An answer `Committed` is sent only after the commit has the durability that the database was
 //!    opened with.

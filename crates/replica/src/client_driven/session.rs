@@ -111,9 +111,9 @@ impl Session {
         Ok(Draft { session: self, held, operations: Vec::new() })
     }
 
-    /// Sends the transaction whose outcome is unknown to all replicas again. Replicas that have
-    /// committed the transaction answer from their tables; the others run it. Returns `None` if
-    /// there is no such transaction.
+    /// Sends the unresolved transaction to all replicas again. Replicas that have committed the
+    /// transaction answer from their tables; the others run it. Returns `None` if there is no such
+    /// transaction.
     ///
     /// # Errors
     /// Those of [`Session::transact`]; [`Error::Unknown`] again if the outcome is still unknown.
@@ -151,8 +151,8 @@ impl Session {
     }
 
     /// Returns a page of rows of a table at one replica: at most `limit` rows after the key `after`
-    /// and before the key `before`, where given. A page may have fewer rows; only an empty page is
-    /// the end.
+    /// and before the key `before`, where given. A page may have fewer rows; only an empty page
+    /// means the end.
     ///
     /// # Errors
     /// [`Error::Replica`], [`Error::Unserved`].
@@ -322,8 +322,8 @@ impl Drop for Session {
     }
 }
 
-/// A transaction whose operations are collected at the client. Dropping it discards the operations,
-/// of which none was sent.
+/// A transaction whose operations are collected at the client. Dropping it discards the operations;
+/// none of them was sent.
 #[derive(Debug)]
 pub struct Draft<'s> {
     session: &'s mut Session,
@@ -356,8 +356,9 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Returns the value of a key at one replica, without the operations collected so far. If the
-    /// key was locked before, the value is that of the last acknowledged write of this cluster.
+    /// Returns the value of a key at one replica. The operations collected so far have no effect on
+    /// the value. If the key was locked before, the value is that of the last acknowledged write of
+    /// this cluster.
     ///
     /// # Errors
     /// Those of [`Session::read`].
@@ -373,8 +374,8 @@ impl Draft<'_> {
         self.operations.iter().rev().find(of).map(|operation| &operation.action)
     }
 
-    /// Returns rows like [`Session::rows`], at the replica at which the session reads, without the
-    /// operations collected so far.
+    /// Returns rows like [`Session::rows`], at the replica at which the session reads. The
+    /// operations collected so far have no effect on these rows.
     ///
     /// # Errors
     /// Those of [`Session::rows`].

@@ -1,8 +1,9 @@
 //! Clients of the simulated group. A client writes its own register, reads all registers, and
 //! reports the answers to the oracle.
 //!
-//! Runs in tasks of one runtime. A client has one write in flight at a time, as a blocking thread
-//! has. If the outcome of a write is unknown, the client resolves the write or sends it again.
+//! This code runs in tasks of one runtime. A client has one write in flight at a time, as a
+//! blocking thread has. If the outcome of a write is unknown, the client resolves the write or
+//! sends it again.
 
 use super::machine::CLUSTER;
 use super::network::{Host, Network, Port, address};

@@ -10,9 +10,9 @@
 //!
 //! Invariants, checked by `oracle` and `world`:
 //!
-//! 1. A leadership ends with the life of the replica that won it. A term and a replica name a
-//!    leadership, because openraft admits several leaders in a term and orders them by their
-//!    numbers.
+//! 1. A leadership ends with the life of the replica that won it. A term and a replica together
+//!    identify a leadership, because openraft admits several leaders in a term and orders them by
+//!    their numbers.
 //! 2. A read of a register returns the number that was acknowledged last, or a later number that
 //!    its client has begun to write: no acknowledged commit is lost, no read is stale, and no write
 //!    is applied twice, which would set a register back.

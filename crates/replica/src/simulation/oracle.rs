@@ -98,8 +98,8 @@ impl Oracle {
         self.term = self.term.max(term);
     }
 
-    /// Notes and checks that a replica says that it leads, in its life of number `life`, with a log
-    /// up to `last_index`.
+    /// Notes that a replica claims to lead, in its life number `life` and with a log up to
+    /// `last_index`. Checks the claim.
     pub fn lead(&mut self, term: u64, replica: ReplicaId, life: u64, last_index: u64) {
         let led = self.leaders.get(&(term, replica)).copied();
         if let Some(led) = led {

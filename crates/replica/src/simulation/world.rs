@@ -308,7 +308,7 @@ impl World {
         self.now_ms + self.random.u64(1..=ms_max)
     }
 
-    /// Ends a replica's life. It starts again within `ms_max`.
+    /// Ends a replica's life. The replica starts again within `ms_max` milliseconds.
     fn end(&mut self, host: Host, ending: Ending, ms_max: u64) {
         if !self.machine(host).runs() {
             return;

@@ -125,7 +125,7 @@ fn a_group_forms<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>, expect
         spawn(move || model.append(session))
     });
     model.aether.latch.give();
-    // Look between the joins, because a join itself orders what the joined thread did.
+    // Look between the joins, because a join makes all stores of the joined thread visible.
     let done = threads.map(|thread| {
         let done = thread.join().expect("appender");
         model.log.look();

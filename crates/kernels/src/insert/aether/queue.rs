@@ -1,7 +1,7 @@
 //! The release queue of CDME (Aether, Algorithm 4 and A.3): an owner may leave its range to the
 //! owner of the previous range.
 //!
-//! The paper uses linked nodes after Scott's abortable queue lock. Here ranges enter in the order
+//! The paper uses linked nodes, as in Scott's abortable queue lock. Here ranges enter in the order
 //! of their positions, under the latch. So a circular array of nodes, numbered by tickets, replaces
 //! the list: the successor of ticket `k` is `k + 1`, whether it has entered or not.
 //!
@@ -46,7 +46,7 @@ const WAITING: u64 = 1;
 const GRANTED: u64 = 2;
 const DELEGATED: u64 = 3;
 
-/// One owner in this number does not delegate, as in the paper.
+/// One in this number of owners does not delegate, as in the paper.
 pub const KEEPS: u64 = 32;
 
 #[inline]
@@ -56,8 +56,9 @@ fn word(ticket: u64, state: u64) -> u64 {
 
 #[derive(Debug)]
 struct Node {
-    // Written by the threads of the table. Read-modify-writes are AcqRel: a delegation publishes
-    // the owner's copy, and a grant passes on the order of the stores to `filled`.
+    // Written by the threads that the table in the head names. Read-modify-writes are AcqRel: a
+    // delegation publishes the owner's copy, and a grant passes on the order of the stores to
+    // `filled`.
     word: AtomicU64,
     // End of the range. Written under the latch by the thread that enters. Read by the thread that
     // releases the range, which is the owner, or has seen the owner's delegation.

@@ -24,9 +24,9 @@
 //!
 //! The paper sets a new slot to OPEN before it is in the array, and never sets the array index in
 //! the slot. So a thread that has read the number of this slot during an earlier use may join, and
-//! lead, a slot that is not in the array yet. Here that is harmless: `place` is written before
-//! OPEN, and a leader uses `place` only after it has got the latch, which the replacing leader
-//! holds until the slot is in the array.
+//! lead, the slot before it is in the array. Here that is harmless: `place` is written before OPEN,
+//! and a leader uses `place` only after it has got the latch, which the replacing leader holds
+//! until the slot is in the array.
 
 use super::super::mutants::{Built, Mutant};
 use super::Range;

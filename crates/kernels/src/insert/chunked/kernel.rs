@@ -21,10 +21,10 @@
 //!    never overlap.
 //! 3. The owner writes `end` while the word is BUSY or CLEAN. The owner, and the scanner that won,
 //!    read it. Positions of a word only grow, so a compare-and-swap never confuses two chunks.
-//! 4. A scan treats each chunk below the cutoff in one of three ways: the chunk is full, the scan
-//!    pads it, or the chunk counts as a hole. The scan pads a chunk that is open at the position at
-//!    which the previous scan saw it open. So an idle session delays no thread: the second scan
-//!    passes its chunk, and a thread that must pass the chunk scans until it has.
+//! 4. Each chunk below the cutoff is full, or the scan pads it, or the scan counts it as a hole.
+//!    The scan pads a chunk that is open at the position at which the previous scan saw it open. So
+//!    an idle session delays no thread: the second scan passes its chunk, and a thread that must
+//!    pass the chunk scans until it has.
 //! 5. A record that names another record in `after` lies above it. The owner compares `after` with
 //!    the record's position in the open chunk. A new chunk starts at the present value of
 //!    `reserved`, which is above every record so far.
@@ -100,7 +100,8 @@ struct Session {
     target: AtomicU64,
     // Bytes of the first record of the last chunk.
     size: AtomicU64,
-    // The word as the last scan saw it. Only scanners access this field; it is a guess.
+    // The word as the last scan saw it. Only scanners access this field; its value may be out of
+    // date.
     seen: CachePadded<AtomicU64>,
 }
 

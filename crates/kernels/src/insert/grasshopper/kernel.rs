@@ -5,10 +5,10 @@
 //! another thread that scans, runs it under the lock of `tracked`. Loom and the explorer check it.
 //!
 //! Each session has a crawling list of the records that it has filled, in order. Each session also
-//! has a hopping list: for each range of 2^H bytes in which nodes of the session start, the number
-//! of the first such node. Each list is circular, with one producer, the owner, and one consumer,
-//! the tracker. The hopping index has a count of filled bytes for each range. After its copy an
-//! owner
+//! has a hopping list. For each range of 2^H bytes in which nodes of the session start, this list
+//! has the number of the first such node. Each list is circular, with one producer, the owner, and
+//! one consumer, the tracker. The hopping index has a count of filled bytes for each range. After
+//! its copy an owner
 //!
 //! 1. puts a node into its crawling list,
 //! 2. puts the node's number into the hopping list, if the node is the session's first in its
@@ -220,8 +220,9 @@ impl Lists {
         let nodes = self.nodes;
         self.sessions[index].get_or_init(|| Session {
             crawling: List::new(nodes),
-            // One node more, because the tracker may pass a node between steps 1 and 2; that node's
-            // number stays in the hopping list until the tracker passes the next node.
+            // The list has one node more, because the tracker may pass a node between steps 1 and
+            // 2; that node's number stays in the hopping list until the tracker passes the next
+            // node.
             hopping: List::new(nodes + 1),
             range: AtomicU64::new(0),
         });

@@ -16,12 +16,12 @@
 //!    by at most a quarter of that round's duration. The leader does not delay if these callers
 //!    fill more than [`SERVED_BYTES_MAX`] in a round, because they keep the device busy in any
 //!    case.
-//! 3. `Backoff`: after a delay in vain the leader skips one delay, after the next two, then four,
-//!    and so on, up to [`BACKOFF_MAX`].
+//! 3. `Backoff`: after a delay in vain the leader skips the next delay. After each further delay in
+//!    vain it skips twice as many delays as before, up to [`BACKOFF_MAX`].
 //! 4. `Yield`: with more committers than processors a waiter yields before it parks. A yield lets
-//!    another committer run. A futex sleep and its wake-up cost both threads more time. With fewer
-//!    committers there is no other thread to run. The cost of a sleep does not matter if the round
-//!    is long.
+//!    another committer run. A futex sleep and its wake-up cost both threads more time than a
+//!    yield. With fewer committers there is no other thread to run. The cost of a sleep does not
+//!    matter if the round is long.
 //! 5. `ManyCommitters`: very many committers keep the processors busy by waking up, and an
 //!    appointed committer waits for a processor while the device is idle. The syncer sleeps in the
 //!    device and gets a processor at once, so the syncer leads. The syncer does not delay its
@@ -40,8 +40,8 @@ use super::heuristics::{Heuristic, Heuristics};
 
 /// Number of hand-overs or rounds over which an average is taken.
 const AVERAGED: u64 = 16;
-/// A hand-over is slow if it takes more than one part in `SLOW_SHARE` of the time from round to
-/// round.
+/// A hand-over is slow if it takes more than 1/`SLOW_SHARE` of the average time from the end of one
+/// round to the end of the next.
 const SLOW_SHARE: u64 = 6;
 /// Number of rounds that the syncer leads after slow hand-overs.
 const SYNCER_LED_ROUNDS: u64 = 4096;
@@ -60,8 +60,8 @@ const YIELDS: u32 = 300;
 const YIELDED_ROUND_NS_MAX: u64 = 1_000_000;
 /// The syncer leads from this number of committers for each processor on.
 const MANY_FOR_EACH_CORE: u64 = 20;
-/// The remembered maximum of committers decays by one part in `DECAY` in each round. The maximum
-/// must not drop at once, because committers split into two sets now and then.
+/// The remembered maximum of committers decays by 1/`DECAY` in each round. The maximum must not
+/// drop at once, because committers split into two sets now and then.
 const DECAY: u64 = 16;
 /// Maximum number of skipped delays after delays in vain.
 const BACKOFF_MAX: u64 = 256;

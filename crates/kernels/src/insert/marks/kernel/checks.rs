@@ -1,6 +1,6 @@
-//! The marks under the checkers. No scan may report bytes as filled that are not. In the end scans
-//! must find all filled bytes. No byte of the ring may be used again before it was written to the
-//! device.
+//! The marks under the checkers. A scan may report only bytes as filled that are filled. In the end
+//! scans must find all filled bytes. No byte of the ring may be used again before it was written to
+//! the device.
 //!
 //! The models use the reservation, admission and frontiers of production, on a ring of a few blocks
 //! (`insert/small_log.rs`). The mutants show that the checkers notice faults.
@@ -18,7 +18,7 @@ struct Model {
 }
 
 impl Model {
-    /// Makes a model with `sessions` open sessions, of which the first `adders` may reserve by
+    /// Makes a model with `sessions` open sessions. The first `adders` sessions may reserve by
     /// addition.
     fn new(blocks: usize, sessions: usize, adders: usize, built: Built) -> Arc<Self> {
         let model =
