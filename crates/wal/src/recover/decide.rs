@@ -116,7 +116,7 @@ pub(crate) enum StopFound {
     SegmentsEnd,
 }
 
-/// Whether valid records of the last incarnation lie beyond the first position without a valid
+/// Presence of valid records of the last incarnation beyond the first position without a valid
 /// record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Survivors {
