@@ -1,7 +1,7 @@
 //! A clock that is cheap to read, for how long transactions have been open.
 //!
 //! Any thread may read it. On Linux the clock moves in steps of the kernel's tick, 1 to 10 ms. A
-//! reading takes about 5 ns, where a reading of the precise clock takes up to 80 ns; every
+//! reading takes about 5 ns, while a reading of the precise clock takes up to 80 ns; every
 //! transaction takes two readings when it begins. On other systems this is the precise clock.
 //! Readings never decrease.
 

@@ -67,14 +67,14 @@ pub(crate) struct Control {
     pub(crate) next_table: u32,
     /// Paged: bytes in a page.
     pub(crate) page_bytes: u32,
-    /// Paged: LSN of the begin record of the last complete checkpoint; zero if there is none yet
-    /// and recovery reads the log from its start.
+    /// Paged: LSN of the begin record of the last complete checkpoint. Zero if there is none yet:
+    /// recovery then reads the log from its start.
     pub(crate) checkpoint: Lsn,
     /// Paged: every transaction id in use is below this.
     pub(crate) next_transaction: u64,
     /// Memory: number of streams of the log.
     pub(crate) streams: u16,
-    /// Memory: number of the last complete checkpoint; zero if there is none yet and recovery
+    /// Memory: number of the last complete checkpoint. Zero if there is none yet: recovery then
     /// begins with an empty state at the log's start.
     pub(crate) checkpoint_number: u64,
 }

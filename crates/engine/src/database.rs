@@ -693,8 +693,8 @@ impl Database {
 
     /// Does the work that is due, if there are no background threads to do it.
     pub(crate) fn run_background(&self) {
-        // This is not inside of a call, because the log calls wakers here, which may close the
-        // database.
+        // This code runs outside of calls, because the log calls wakers here, and a waker may close
+        // the database.
         if !self.of.opening().is_closing() {
             self.of.run_background();
         }

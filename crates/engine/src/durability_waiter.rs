@@ -94,7 +94,8 @@ impl<P> DurabilityWaiter<P> {
         engine.durability_waiter().more.notify_one();
     }
 
-    /// Stops the thread, which first ends all transactions in the queue, and waits for the thread.
+    /// Stops the thread and waits for its end. Before its end the thread ends all transactions in
+    /// the queue.
     pub(crate) fn stop(&self) {
         let thread = {
             let mut state = self.state.lock();

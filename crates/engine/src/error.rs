@@ -2,7 +2,7 @@
 //!
 //! All public calls have one error type, because the calls of a transaction fail for the same
 //! reasons. The type is `Clone`, because the failure that poisons a database is returned to every
-//! later caller, and one failed sync to every waiting commit.
+//! later caller, and a failed sync is returned to every waiting commit.
 //!
 //! The text of an error includes its cause, which is also its `source`: a program that prints only
 //! the error loses nothing. An error about a table or a key names it. Names and keys are escaped,
@@ -319,8 +319,8 @@ pub enum Error {
     },
     /// The log has reached its limit, and its oldest part cannot be trimmed yet. The call changed
     /// nothing. If the log is in NVRAM, a checkpoint did not make room either, because a
-    /// transaction that has not ended needs the log, perhaps the caller's own. The transaction that
-    /// needs the log can still roll back or commit.
+    /// transaction that has not ended, perhaps the caller's own, needs the log. The transaction
+    /// that needs the log can still roll back or commit.
     #[error("the log holds {used} bytes, its limit is {limit}; it is pinned by {pinned_by}")]
     LogFull {
         /// Pin that keeps the oldest part of the log.
@@ -409,7 +409,7 @@ pub enum Error {
         /// The reason.
         fault: RepairFault,
     },
-    /// A log was not archived, or a database not restored from an archive.
+    /// A log was not archived, or a database was not restored from an archive.
     #[error("{place}: {fault}")]
     Archive {
         /// The directory of the archive, or the database.

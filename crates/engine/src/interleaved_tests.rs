@@ -59,9 +59,10 @@ enum Outcome {
 #[derive(Debug)]
 struct Attempt {
     number: Writer,
-    /// The keys that it read before its own first write of the key, with the writer of the value.
+    /// Each key that the transaction read before its own first write of the key, with the writer of
+    /// the value.
     reads: Vec<(u8, Option<Writer>)>,
-    /// The keys that it wrote, in order; true for a put, false for a deletion.
+    /// The keys that the transaction wrote, in order; true for a put, false for a deletion.
     writes: Vec<(u8, bool)>,
     outcome: Outcome,
 }

@@ -71,11 +71,11 @@ pub enum Access {
     /// Reads and writes.
     #[default]
     ReadWrite,
-    /// Reads only. A transaction that only reads is a read view. A view sees the writes of the
-    /// transactions that had committed when it began, which include all acknowledged ones, and no
-    /// writes of other transactions. In both engines the reads of a view take no locks, wait for no
-    /// transaction, delay none and conflict with none. Views and transactions that write are
-    /// serializable together. Writes, and reads for update, fail in a view with `Error::ReadOnly`.
+    /// Reads only. A transaction that only reads is a read view. A view sees exactly the writes of
+    /// the transactions that had committed when it began; these include all acknowledged
+    /// transactions. In both engines the reads of a view take no locks, wait for no transaction,
+    /// delay none and conflict with none. Views and transactions that write are serializable
+    /// together. Writes, and reads for update, fail in a view with `Error::ReadOnly`.
     ///
     /// The store keeps old values for as long as a view may need them. The paged engine limits them
     /// (`PagedOptions::view_bytes_max`): a view that would need more fails with
@@ -207,8 +207,8 @@ impl Default for Options {
 }
 
 /// Settings whose defaults suit nearly every program: when checkpoints are taken, how much log may
-/// be kept, and the log itself. The promise of compatibility covers their names and defaults like
-/// all public items.
+/// be kept, and the log itself. The promise of compatibility covers their names and defaults, as it
+/// covers all public items.
 ///
 /// A new database takes at most 4 MiB on disk with the defaults. The log keeps `spare_segments`
 /// segments prepared ahead, because writes to prepared bytes take half the time of writes that

@@ -15,8 +15,8 @@ use std::fmt;
 ///
 /// The transaction can be used between two steps of the range: for reads, for writes, and for other
 /// ranges. Each step returns an entry as it is at that step, with the transaction's own writes. The
-/// range finds a key that the transaction writes ahead of the range's position, and not a key that
-/// it writes behind it. A range that has returned `None` has ended.
+/// range finds keys that the transaction writes ahead of the range's position, but not keys that
+/// the transaction writes behind this position. A range that has returned `None` has ended.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {

@@ -143,8 +143,8 @@ impl Session {
         // One reading of the clock serves all callbacks, because it costs as much as a callback.
         let mut now = None;
         while ran < most {
-            // This is not in the loop's head, where `ready` would stay borrowed while the callback
-            // runs.
+            // This call is not in the loop's head, because `ready` would then stay borrowed while
+            // the callback runs.
             let next = self.ready.borrow_mut().pop_front();
             let Some((pending, outcome)) = next else { break };
             ran += 1;

@@ -77,11 +77,11 @@ pub struct OpenTransaction {
 pub struct WaitingTransaction {
     /// The transaction's number.
     pub txn: TxnId,
-    /// The part of a table that it wants to read or write. `holder_open` is the age of the first of
-    /// `blockers`.
+    /// The part of a table that the transaction wants to read or write. `holder_open` is the age of
+    /// the first of `blockers`.
     pub wanted: Contested,
-    /// The transactions that it waits for: the holders of the keys, and the transactions that wait
-    /// before it.
+    /// The transactions that this transaction waits for: the holders of the keys, and the
+    /// transactions that wait ahead of it.
     pub blockers: Vec<TxnId>,
 }
 
@@ -172,9 +172,9 @@ pub struct PagedStat {
     pub page_method: Method,
     /// Number of pages that the cache has room for.
     pub cache_pages: u64,
-    /// Bytes of memory that this process might use when it opened the database, of which the cache
-    /// is a share. `None` if [`PagedOptions::cache_bytes`](crate::PagedOptions::cache_bytes) gave
-    /// the size, or if the system does not report its memory.
+    /// Bytes of memory that this process might use when it opened the database; the cache is a
+    /// share of them. `None` if [`PagedOptions::cache_bytes`](crate::PagedOptions::cache_bytes)
+    /// gave the size, or if the system does not report its memory.
     pub cache_share_of: Option<u64>,
     /// Number of pages in the cache.
     pub cached: u64,
@@ -265,8 +265,8 @@ pub struct LogStat {
     pub pinned_by: Pin,
     /// Bytes of log between the first position that the database needs and the end.
     pub bytes: u64,
-    /// Bytes of log below the first position that the database needs, which pins keep, for example
-    /// the pin of a backup.
+    /// Bytes of log that only pins keep, for example the pin of a backup. They lie below the first
+    /// position that the database needs.
     pub pinned_bytes: u64,
     /// The named consumers.
     pub consumers: Vec<katydid_wal::ConsumerStat>,

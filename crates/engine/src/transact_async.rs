@@ -6,8 +6,9 @@
 //!
 //! 1. A poll waits only for the slot's latch and the latch of the body threads, which are held for
 //!    a few instructions.
-//! 2. The body is run by one thread at a time, never by the future's own. The values that the body
-//!    owns, and the thread's handle of the database, are dropped before the future is ready.
+//! 2. The body is run by one thread at a time, never by the thread that polls the future. The
+//!    values that the body owns, and the thread's handle of the database, are dropped before the
+//!    future is ready.
 //! 3. A future that is dropped before [`Stage::Submitting`] commits nothing. From that stage on its
 //!    commit goes on, like that of a dropped [`CommitFuture`].
 //! 4. Under the slot's latch no waker is called or dropped, and no value of the user is dropped.

@@ -1,7 +1,7 @@
 //! A thread that sleeps until it is notified, and then does its work once.
 //!
-//! Any thread notifies; the worker's own thread waits. Several notifications that come before the
-//! worker takes one count as one.
+//! Any thread notifies; the worker's own thread waits. If several notifications come before the
+//! worker takes them, they count as one.
 //!
 //! 1. After [`Worker::notify`] has returned, the worker does its work once more, from the start,
 //!    unless it is stopping. So a thread first changes the state that the work must see, and then

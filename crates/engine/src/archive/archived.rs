@@ -94,7 +94,7 @@ impl Archived {
         let mut places: Vec<LocatedStretch> = Vec::new();
         let (mut reached, mut latest) = (Lsn::ZERO, SystemTime::UNIX_EPOCH);
         for (name, first, to) in names {
-            // A longer file has the bytes of this one: a crash came before this one was removed.
+            // A longer file has the bytes of this file, which a crash has kept from being removed.
             if to < reached || to == reached && first < to {
                 continue;
             }

@@ -4,14 +4,14 @@
 //! The program's thread runs this code. A step first reads durable log and then the engine's number
 //! of pages and next table number, so that these two numbers cover the records of the stretch.
 //!
-//! The memory engine's log has several streams. If the end of each stream were chosen by itself,
-//! the ends might be a state that no crash leaves. So the memory engine's archiver works in rounds.
-//! A round first takes a stamp below which no record can be appended any more (the horizon), then a
-//! cut of all streams ([`Log::cut`](katydid_wal::Log::cut)). It then gives the log below the cut in
-//! stretches of all streams. The head of the round's last stretch says that the stretch ends at a
-//! cut, and names the stamp up to which the cut has every commit. This stamp is below the horizon.
-//! It is at most the greatest archived stamp, because the clock of a restored database continues
-//! from the greatest stamp in its log.
+//! The memory engine's log has several streams. If the ends of the streams were chosen
+//! independently of each other, they might be a state that no crash leaves. So the memory engine's
+//! archiver works in rounds. A round first takes a stamp below which no record can be appended any
+//! more (the horizon), then a cut of all streams ([`Log::cut`](katydid_wal::Log::cut)). It then
+//! gives the log below the cut in stretches of all streams. The head of the round's last stretch
+//! says that the stretch ends at a cut, and names the stamp up to which the cut has every commit.
+//! This stamp is below the horizon. It is at most the greatest archived stamp, because the clock of
+//! a restored database continues from the greatest stamp in its log.
 
 use super::format::{Head, STRETCH_BYTES, StreamPart, StreamsHead, StretchHead, sum_of, table_of};
 use super::mark::{self, ArchiveMark};
@@ -187,8 +187,8 @@ impl Database {
 }
 
 impl LogArchiver {
-    /// Opens the archiver after `archived`, the last stretch of an archive. With `None` it
-    /// continues after the last acknowledgement of the archiver of this name.
+    /// Opens the archiver after `archived`, the last stretch of an archive. With `None` the
+    /// archiver continues after the last acknowledgement under this name.
     pub(super) fn open(
         of: &Chosen,
         name: &str,
@@ -238,7 +238,8 @@ impl LogArchiver {
         let mark = position_of(&at)?.get();
         let is_acknowledged = known.as_ref().is_some_and(|known| !known.is_lost && known.mark == mark);
         let consumer = match known {
-            // The archive has the log that was trimmed above this consumer.
+            // The log was trimmed above this consumer's position, but the archive has the trimmed
+            // part.
             Some(known) if known.is_lost => {
                 log.remove_consumer(&name)?;
                 log.consumer(&name, bytes_max, mark, &keep)?
@@ -420,8 +421,8 @@ impl LogArchiver {
     }
 
     /// Acknowledges every stretch that was returned: the program has stored them safely, and the
-    /// database need not keep that log. The acknowledgement is durable when this returns, which
-    /// costs one durable write.
+    /// database need not keep that log. The call makes one durable write: the acknowledgement is
+    /// durable when the call returns.
     ///
     /// # Errors
     /// [`Error::Archive`] if the archiver was too far behind and the log was trimmed; failures of

@@ -107,7 +107,7 @@ impl LogArchive {
         let (mut files, mut superseded) = (Vec::<ArchivedFile>::new(), Vec::new());
         for (name, from, to) in Archived::names(&names) {
             match files.last() {
-                // The file before has the bytes of this one: a crash came before this one was
+                // The file before has the bytes of this file, which a crash has kept from being
                 // removed.
                 Some(last) if to <= last.to => superseded.push(name),
                 _ => {

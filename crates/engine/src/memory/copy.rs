@@ -1,8 +1,8 @@
 //! Copying a database of the memory engine: its last checkpoint, and the log after that.
 //!
-//! The copying thread runs this code while transactions and checkpoints run. With the turn of
-//! checkpoints held, it pins the checkpoint that the control file names, and the log that this
-//! checkpoint needs. The thread copies the rows, then takes a cut of the log
+//! The copying thread runs this code while transactions and checkpoints run. While the thread has
+//! the turn of checkpoints, it pins the checkpoint that the control file names, and the log that
+//! this checkpoint needs. The thread copies the rows, then takes a cut of the log
 //! ([`Log::cut`](katydid_wal::Log::cut)), then copies the log up to the cut.
 //!
 //! The copy has a state that a crash at the cut might have left: restart keeps the records below

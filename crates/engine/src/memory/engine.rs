@@ -325,7 +325,7 @@ impl Engine {
         Ok(self.log.wait(place, depends, committed.durability)?)
     }
 
-    /// Ends a transaction with pending versions after `outcome`, the result of the wait for its
+    /// Ends a transaction with pending versions. `outcome` is the result of the wait for its
     /// durability.
     pub(crate) fn end(&self, committed: &Committed, validated: Validated, outcome: &Result<()>) {
         match (outcome, committed.place) {

@@ -4,16 +4,16 @@
 //! takes its stamp when it begins. So after a record is durable, a record with a lower stamp may
 //! still be appended, in the same stream or in another. The feed works in rounds. A round finds a
 //! stamp below which no record can be appended any more (a *horizon*), then notes the end of each
-//! stream. It gives the records below the horizon when all streams are durable up to the noted
-//! ends. Invariants:
+//! stream. The round gives the records below the horizon when all streams are durable up to the
+//! noted ends. Invariants:
 //!
 //! 1. The horizon is at most the bound of a reader that begins, and at most the stamp of each
 //!    transaction whose versions are in place and that has not ended (`Slots::in_flight_below`). A
 //!    transaction that is still reading takes a new stamp before it puts versions in place. So
 //!    every record below the horizon lies below the ends, which are noted afterwards.
 //! 2. Each dependency of a record has a lower stamp or was in the log before the record. So the
-//!    dependency lies below the ends, and is durable when the record is given. A record of an
-//!    earlier opening that has lost a dependency is dropped, as recovery does.
+//!    dependency lies below the ends, and is durable when the record is given. If a record of an
+//!    earlier opening has lost a dependency, the feed drops the record, as recovery does.
 //! 3. No wake-up is lost: if a transaction that has not ended holds the horizon back, the feed
 //!    registers its waker with [`FeedWakers`] and then computes the horizon once more. A thread
 //!    that ends a transaction notifies the registered wakers.
@@ -45,7 +45,8 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct FeedWakers {
     /// Number of wakers in `wakers`, changed under the latch of `wakers`. A feed changes it before
     /// it looks at the slots once more; a thread that has ended a transaction reads it.
-    /// Sequentially consistent.
+    /// Sequentially consistent, like the slots: either the feed finds that the transaction has
+    /// ended, or the thread finds the waker.
     waiting: AtomicUsize,
     /// A leaf latch. No thread calls or drops a waker while it holds this latch.
     wakers: Mutex<Vec<Waker>>,

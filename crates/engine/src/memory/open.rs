@@ -162,7 +162,7 @@ pub(super) fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
         log.reserve_bytes /= streams;
     }
     if let Some(memory) = log.medium.memory_mut() {
-        // Rounded down to a power of two, because there is no more memory.
+        // Rounded down to a power of two, because there is no memory for more.
         memory.bytes = 1 << ring(memory.bytes).ilog2();
     }
     log

@@ -50,8 +50,8 @@ impl MemoryRange {
         });
         let found = scan.next(running);
         let found = transaction.told(found)?;
-        // The range waits also at its end, because further keys may be missing due to a deletion
-        // that is not durable.
+        // This wait is also needed at the end of the range, because further keys may be missing due
+        // to a deletion that is not durable.
         transaction.await_read_durability()?;
         let Some((key, value)) = found else { return Ok(None) };
         let reached = Bound::Excluded(key.to_vec());

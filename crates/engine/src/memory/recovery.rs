@@ -72,8 +72,8 @@ pub(super) struct Recovery {
     manifest: Option<Manifest>,
     /// The greatest stamp of the transactions that are applied; `None` if all are.
     until: Option<Timestamp>,
-    /// Position from which each stream of the log is read. In a database that is being created it
-    /// is `None`, and each stream is read from its start, wherever that is.
+    /// Position from which each stream of the log is read. `None` in a database that is being
+    /// created: each stream is then read from its start.
     from: Option<Vec<Lsn>>,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct MemoryTable {
     /// Counts of the transactions that use the table, by the shard in which they began to use it.
     /// The counts and `state` are sequentially consistent (see the head of this file).
     users: Box<[Arc<CachePadded<Users>>]>,
-    /// Written by the dropper, of which there is one at a time.
+    /// Written by the thread that drops the table; there is one such thread at a time.
     state: AtomicU8,
 }
 

@@ -56,7 +56,7 @@ impl MemoryTransaction {
         let begun = inner.engine.begin(options.access);
         let running = match begun {
             Ok(running) => running,
-            // The call has waited for open transactions, which do not end any more.
+            // The call waited for other transactions, and closing has ended that wait.
             Err(_) if inner.engine.opening.is_closing() => return Err(Error::Closed),
             Err(error) => {
                 inner.engine.metrics.count_conflict();

@@ -18,9 +18,9 @@
 //! A *call* may append to the log, change pages or files, or acknowledge something. A *visit* is a
 //! part of an operation, during which the operation may reach the device. Visits are: reading a
 //! page that is not in memory, with the write-back that makes room for the page, and a checkpoint
-//! that a writer needs. Reads from memory are not counted, because counting would cost them most.
-//! Such reads touch no file, and closing ends their waits. Commit futures and sessions wait in the
-//! log only, and the log's own `close` ends these waits.
+//! that a writer needs. Reads from memory are not counted, because counting would be a large part
+//! of their cost. Such reads touch no file, and closing ends their waits. Commit futures and
+//! sessions wait in the log only, and the log's own `close` ends these waits.
 //!
 //! Invariants:
 //!
@@ -160,7 +160,8 @@ impl Opening {
         self.is_at_least(Phase::Closing)
     }
 
-    /// Returns true if closing has come so far that only the closing thread runs, or has ended.
+    /// Returns true if closing is in the phase *ending*, in which no call or visit may enter, or
+    /// has ended.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_at_least(Phase::Ending)
     }

@@ -25,7 +25,7 @@ pub struct Index<K, V, I> {
     finds: Arc<KeyExtractor<K, V, I>>,
 }
 
-/// A table with indexes, which every write updates in the transaction of the row.
+/// A table with indexes. Every write of a row updates the indexes in the same transaction.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {

@@ -134,8 +134,8 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         TypedRange { of: txn.range(&self.table, keys.into_bytes()), table: Self::new(self.table.clone()) }
     }
 
-    /// Returns an iterator over the keys in `keys` and their values, which locks each for update.
-    /// See [`Transaction::range_for_update`].
+    /// Returns an iterator over the keys in `keys` and their values. The iterator locks each key
+    /// for update. See [`Transaction::range_for_update`].
     pub fn range_for_update<'t>(
         &self,
         txn: &'t Transaction,

@@ -1,5 +1,5 @@
-//! Blocks of rows, of which the parts of a checkpoint consist. This code does no I/O, and decoding
-//! is total.
+//! Blocks of rows. The parts of a checkpoint consist of such blocks. This code does no I/O, and
+//! decoding is total.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|

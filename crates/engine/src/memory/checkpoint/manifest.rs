@@ -1,11 +1,12 @@
 //! The heads of a checkpoint's files: the head of each part, and the manifest, which consists of a
 //! head only. This code does no I/O, and decoding is total.
 //!
-//! Both begin with magic (8), version u32, checksum u32 (CRC-32C of the head without these four
-//! bytes), database id u128, number of the checkpoint u64. In a part's head, of 4,096 bytes, the
-//! number of the part u32 follows. In the manifest, of 8,192 bytes, there follow next table u32,
-//! parts u16, streams u16, greatest timestamp u64, then rows u64 and bytes u64 of each part, then
-//! the from-LSN u64 of each stream. The remaining bytes are zero. Numbers are little-endian.
+//! Both heads begin with magic (8), version u32, checksum u32 (CRC-32C of the head without these
+//! four bytes), database id u128, number of the checkpoint u64. In a part's head, of 4,096 bytes,
+//! the number of the part u32 follows. In the manifest, of 8,192 bytes, there follow next table
+//! u32, parts u16, streams u16, greatest timestamp u64, then rows u64 and bytes u64 of each part,
+//! then for each stream the position from which its log is needed u64. The remaining bytes are
+//! zero. Numbers are little-endian.
 
 use super::block::{ALIGN, field};
 use crate::Lsn;

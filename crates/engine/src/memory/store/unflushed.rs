@@ -5,7 +5,7 @@
 //! removes the records that have become durable. Invariants:
 //!
 //! 1. A record is added before other transactions see the versions of its transaction. So no
-//!    transaction replaces one of these versions before the record is here.
+//!    transaction replaces one of these versions before the record is in this list.
 //! 2. A record is removed only when its own stream is durable up to it.
 
 use super::limit::shard;

@@ -138,8 +138,8 @@ impl Index {
         }
     }
 
-    /// Removes a record if `can_go` returns true for its chain. Returns whether it had a version,
-    /// or `None` if it was not removed.
+    /// Removes a record if `can_go` returns true for its chain. Returns whether the record had a
+    /// version, or `None` if the record was not removed.
     pub(super) fn remove_if(
         &self,
         record: &Arc<Record>,

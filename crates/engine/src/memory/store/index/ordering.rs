@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 /// Number of entries of a leaf that is made here, which leaves room for some more keys.
 const ENTRIES: usize = ENTRIES_MAX * 7 / 8;
-/// About the number of keys in a range, chosen so that they fit into a processor's cache while they
-/// are sorted.
+/// Approximate number of keys in a range, chosen so that they fit into a processor's cache while
+/// they are sorted.
 const RANGE_KEYS: usize = if cfg!(all(test, debug_assertions)) { 32 } else { 8192 };
 /// Number of sampled keys for each range.
 const SAMPLED: usize = 16;
