@@ -38,7 +38,7 @@
 //! reader sees W's change of k as k's value or as k's absence. If k is present, W published k's
 //! bucket before it released k. If k is absent, a transaction W' has removed it, where W' is W or
 //! later than W. W' published the removal before it released k, and its commit end is not below
-//! that of W, on which W' depended.
+//! W's: W' is W, or W' depended on W.
 //!
 //! Dependencies are not stored on the device, and need not be: after recovery everything visible is
 //! durable.

@@ -110,8 +110,9 @@ pub(crate) struct Locks {
     spaces: Mutex<HashMap<TableId, Arc<LockSpace>>>,
     graph: Mutex<Graph>,
     owners: Owners,
-    /// `shut` writes this before it takes the graph's mutex. A waiter reads it after it has
-    /// released that mutex.
+    /// `shut` stores this (Release) before it takes the graph's mutex. A waiter loads it (Acquire)
+    /// after it has added its wait under that mutex. So `shut` finds the wait, or the waiter finds
+    /// this set.
     is_shut: AtomicBool,
 }
 
@@ -266,8 +267,8 @@ impl Locks {
     }
 
     /// Ends every present and later wait with a timeout. Called after the database has failed,
-    /// because commits that it interrupted will never release their locks. Free locks are granted
-    /// as before.
+    /// because commits that the failure has interrupted will never release their locks. Free locks
+    /// are granted as before.
     pub(crate) fn shut(&self) {
         self.is_shut.store(true, Ordering::Release);
         let mut wakes = wait::Wakes::default();

@@ -7,8 +7,8 @@ pub(crate) enum PointMode {
     /// To read.
     Shared,
     /// To read and perhaps write later. `Update` is compatible with `Shared`, but not with a second
-    /// `Update`. So of two transactions that read a key in order to write it, the second waits for
-    /// the first, where two `Shared` locks would deadlock on the upgrade.
+    /// `Update`. So if two transactions read a key in order to write it, the second waits for the
+    /// first. With two `Shared` locks, the upgrades would deadlock.
     Update,
     /// To write.
     Exclusive,

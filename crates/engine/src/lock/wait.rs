@@ -90,7 +90,7 @@ pub(super) struct Node {
     pub(super) blockers: Vec<TxnId>,
     pub(super) wanted: Resource,
     parker: Arc<Parker>,
-    /// Number of the last search that visited this node.
+    /// Serial number of the last search that visited this node.
     seen: u64,
 }
 

@@ -10,8 +10,8 @@
 //!    writer of such a record either has updated its slot already or holds the latch.
 //! 2. A transaction whose commit record lies before the begin record is never captured as active,
 //!    for the reason given in invariant 1.
-//! 3. `first` of an occupied slot is at or below every record of its transaction, so a log kept
-//!    from the least `first` on can undo everything.
+//! 3. `first` of an occupied slot is at or below every record of its transaction, so a log that is
+//!    kept from the least `first` on has everything that undo needs.
 //! 4. Records that one thread appends are in the log in the order of the appends, because a thread
 //!    always appends through the same session. With fewer sessions than shards, several shards
 //!    share a session, and a thread waits while another appends through it: no thread is ever

@@ -1,11 +1,16 @@
 //! Fuzzy checkpoints, and the thread that takes them and writes pages back.
 //!
-//! A checkpoint stops no transaction. It (1) writes back pages that have been dirty since before
-//! the previous checkpoint, so that the log's start can move, (2) appends its begin record and
-//! passes a barrier of the log, so that all that is appended later lies above it, (3) captures the
-//! active transactions and then the dirty pages, (4) appends what it captured and its end record,
-//! (5) makes that durable, (6) names its begin record in the control file, durably, (7) trims the
-//! log.
+//! A checkpoint stops no transaction. These are its steps:
+//!
+//! - (1) write back pages that have been dirty since before the previous checkpoint, so that the
+//!   log's start can move;
+//! - (2) append the begin record and pass a barrier of the log, so that all later records lie above
+//!   the begin record;
+//! - (3) capture the active transactions and then the dirty pages;
+//! - (4) append the captured lists and the end record;
+//! - (5) make the log durable up to the end record;
+//! - (6) name the begin record in the control file, durably;
+//! - (7) trim the log.
 //!
 //! Invariants:
 //!
@@ -245,8 +250,8 @@ impl Engine {
             .map(|(_, lsn)| *lsn)
             .chain(active.iter().map(|entry| entry.first))
             .fold(begin.first, Lsn::min);
-        // During the last checkpoint of a closing no other thread runs, so recovery would need only
-        // what was captured.
+        // During the last checkpoint of a closing no other thread runs. So if nothing was captured,
+        // recovery has nothing to do, and the shutdown is clean.
         let is_last = self.opening.is_ending();
         let ends_here = self.log.reserved() == end.end || !self.options.advanced.log.medium.keeps_order();
         debug_assert!(ends_here || !is_last, "a record behind the last checkpoint");

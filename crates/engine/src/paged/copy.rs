@@ -17,8 +17,8 @@
 //!    changes (`pool`, rule 3), and (3) comes after the last page was read. The rule holds for a
 //!    page from the pool, too, because (3) covers all that was appended.
 //! 3. The file of the copy is as long as the source's at (3), so it has all pages that a record of
-//!    the copied log changes. The pages by which the source has grown since (2) begin as growth
-//!    makes them, because all their records are in the copied log.
+//!    the copied log changes. The pages by which the source has grown since (2) are zeros and empty
+//!    maps in the copy, because all their records are in the copied log.
 //! 4. A page of zeros was never written, or is lost; copying does not find out which. A damaged
 //!    page that is free becomes a page of zeros.
 

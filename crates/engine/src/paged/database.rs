@@ -6,7 +6,7 @@
 //!    before `ddl` is released. A thread that holds `ddl` waits for no transaction's lock.
 //! 2. A table in `tables` is in the catalog.
 //! 3. A table is dropped only while the dropping transaction holds its exclusive lock. The lock is
-//!    held until the drop is durable and the handles are marked.
+//!    held until the drop is durable and the handles are marked as dropped.
 
 use crate::CommitStamp;
 use crate::Durability;
@@ -44,7 +44,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The inside of a [`crate::Database`]. All clones refer to one open database.
+/// The paged engine's part of a [`crate::Database`]. All clones refer to one open database.
 #[derive(Clone)]
 pub(crate) struct PagedDatabase {
     inner: ShardedArc<Inner>,

@@ -1,15 +1,15 @@
 //! Making room in a log in NVRAM, where only checkpoints free space.
 //!
-//! Runs on transaction threads. [`crate::fullness`] says what may wait for what. A checkpoint frees
+//! Runs on transaction threads. The rules of waiting are in [`crate::fullness`]. A checkpoint frees
 //! the log up to the first record of the oldest transaction that has not ended. If the log begins
 //! there already, that transaction is the log's head, and no checkpoint is taken: its records would
 //! use up the room that is kept for the head's end.
 //!
 //! A transaction that then needs room waits for others to end, at most as long as for a lock. It
-//! does not wait if the oldest transaction that has written waits for it through locks. The oldest
-//! itself waits at most 20 ms (`AS_OLDEST`). So a transaction that waits longer waits for the
-//! oldest, then for the next oldest. A circle of waits can close only with a lock of a transaction
-//! that waits here, and that transaction finds the circle.
+//! fails with `LogFull` at once if the oldest transaction that has written waits for it through
+//! locks. The oldest itself waits at most 20 ms (`AS_OLDEST`). So a transaction that waits longer
+//! waits for the oldest, then for the next oldest. A circle of waits can close only with a lock of
+//! a transaction that waits here, and that transaction finds the circle.
 
 use crate::Lsn;
 use crate::error::{Error, Result};

@@ -77,7 +77,7 @@ impl Drop for Fetched {
     }
 }
 
-/// The inside of a [`crate::Range`].
+/// The paged engine's part of a [`crate::Range`].
 pub(crate) struct PagedRange {
     table: Arc<PagedTable>,
     low: Bound<Vec<u8>>,
@@ -288,7 +288,8 @@ impl PagedRange {
             return;
         }
         self.wanted = 1;
-        // A step takes entries of the other end's fetch only after all of its own end's.
+        // A step takes entries that were fetched from the other end only after all entries that
+        // were fetched from its own end.
         if let Some(bound) = self.back.taken_from_behind().or_else(|| self.front.taken()) {
             self.low = bound;
         }

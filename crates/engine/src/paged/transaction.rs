@@ -44,7 +44,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The inside of a [`crate::Transaction`]. Dropping it rolls it back.
+/// The paged engine's part of a [`crate::Transaction`]. Dropping it rolls the transaction back.
 pub(crate) struct PagedTransaction {
     pub(super) inner: ShardRef<Inner>,
     id: TxnId,
@@ -217,9 +217,9 @@ impl PagedTransaction {
     }
 
     /// Waits, if the transaction asks for durable reads, until all that it depends on is durable.
-    /// It waits for all, because an earlier call may have locked the key and not shown its value.
-    /// Fails if the database was shut off meanwhile, because a bug may have left the page that was
-    /// read half changed.
+    /// The wait includes earlier dependencies, because an earlier call may have locked the key, and
+    /// so got its dependency, without showing its value. Fails if the database was shut off
+    /// meanwhile, because a bug may have left the page that was read half changed.
     pub(crate) fn await_read_durability(&self) -> Result<()> {
         self.inner.engine.check_open()?;
         if self.options.read == Read::Durable && self.depends != Lsn::ZERO {

@@ -85,8 +85,7 @@ impl Unfinished {
         self.count.load(Ordering::Relaxed) != 0
     }
 
-    /// The error of a call that needs what one of `holders` keeps, if that transaction is set
-    /// aside.
+    /// Returns the error of a call that one of `holders` blocks, if that transaction is set aside.
     pub(crate) fn error_of(&self, holders: &[TxnId]) -> Option<Error> {
         if !self.is_any() {
             return None;

@@ -1,4 +1,4 @@
-//! Transactions that cannot end because of a device error, for as long as the error lasts.
+//! Tests of transactions that cannot end as long as a device error lasts.
 
 use crate::engine::{Engine, EngineTransaction};
 use crate::{AdvancedOptions, Database, Error, Options, PagedOptions, Table, TransactionOptions};

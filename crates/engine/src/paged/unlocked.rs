@@ -32,7 +32,7 @@ const ENTRIES_MAX: usize = 256;
 /// Bytes of entries after which a batch ends.
 const BYTES: usize = 16 << 10;
 
-/// The inside of a [`crate::UnlockedRange`].
+/// The paged engine's part of a [`crate::UnlockedRange`].
 pub(crate) struct UnlockedRange {
     table: Arc<PagedTable>,
     /// Every entry below this bound was looked at, except the rest of `batch`.

@@ -147,10 +147,10 @@ impl Writer {
         self.reserves.clear();
     }
 
-    /// Makes the transaction's next records lie above the commit record that ends at `end`. It is
-    /// the last commit record of the transactions that released locks to this one before they were
-    /// durable. A log that lacks one of those commits then has neither this transaction's commit
-    /// nor its changes of their writes.
+    /// Makes the transaction's next records lie above the commit record that ends at `end`. That is
+    /// the last commit record of the transactions that released locks to this one before their
+    /// commits were durable. So a log that lacks one of those commits has neither this
+    /// transaction's commit nor its changes of their writes.
     pub(crate) fn depend_on(&mut self, end: Lsn) {
         self.after = self.after.max(Lsn::new(end.get().saturating_sub(1)));
     }

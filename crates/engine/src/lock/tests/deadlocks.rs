@@ -1,5 +1,6 @@
-//! Deadlocks have exactly one victim, the youngest transaction; the other transactions are granted.
-//! Also requests that go before a waiter because a fair wait would be a deadlock.
+//! Tests of deadlocks: each has exactly one victim, the youngest transaction, and the other
+//! transactions are granted. If a fair wait would be a deadlock, the request goes before the
+//! waiter.
 
 use super::PointMode::{Exclusive, Shared, Update};
 use super::*;

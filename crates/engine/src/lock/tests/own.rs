@@ -1,4 +1,5 @@
-//! Waits of a thread for another transaction of the same thread, and waits that only look like it.
+//! Tests of a thread that waits for another transaction of its own, and of waits that only look
+//! like that.
 
 use super::PointMode::{Exclusive, Shared};
 use super::*;

@@ -1,4 +1,5 @@
-//! Locks of points and tables: the matrix, upgrades, order, timeouts, dependencies of readers.
+//! Tests of point locks and table locks: the matrix, upgrades, order, timeouts, dependencies of
+//! readers.
 
 use super::PointMode::{Exclusive, Shared, Update};
 use super::*;

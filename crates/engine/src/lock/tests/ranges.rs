@@ -1,4 +1,4 @@
-//! Interval locks: phantoms, bounds, order between scans and writers, extension.
+//! Tests of interval locks: phantoms, bounds, order between scans and writers, extension.
 
 use super::PointMode::{Exclusive, Shared, Update};
 use super::*;

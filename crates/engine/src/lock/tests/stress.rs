@@ -1,4 +1,5 @@
-//! Random transactions of many threads, checked against a separate record of the holders.
+//! Runs random transactions on many threads, and checks their locks against a separate record of
+//! the holders.
 //!
 //! A run prints its seed when it fails; `KATYDID_SEED=<seed>` repeats its random choices, but not
 //! the order of the threads.

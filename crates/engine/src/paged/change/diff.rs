@@ -2,7 +2,7 @@
 //! front and at the end.
 
 /// A change of one value into another: `old` at `offset` became `new`. The bytes before and after
-/// it are the same.
+/// this place are the same in both values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Diff<'a> {
     /// Number of bytes that the values share at the front.

@@ -1,5 +1,4 @@
-//! Crashes behind each step of a load, and what the next opening does about them, even if it opens
-//! the database read-only.
+//! Tests of crashes after each step of a load, and of the next opening, which may be read-only.
 
 use super::{LoadRecords, PagedLoad};
 use crate::engine::{Engine as _, EngineLoad};

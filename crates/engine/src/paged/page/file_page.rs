@@ -1,4 +1,5 @@
-//! Page 0, which says what the file is. It is written once, when the database is created.
+//! Page 0, which identifies the file: its format version, page size and database. It is written
+//! once, when the database is created.
 
 use super::fault::{FaultReason, PageFault};
 use super::header;

@@ -47,7 +47,7 @@ const LINK: usize = 40;
 pub(crate) enum Kind {
     /// Not in use.
     Free = 1,
-    /// Page 0, which says what the file is.
+    /// Page 0, which identifies the file.
     File = 2,
     /// Map of the pages in use.
     Map = 3,

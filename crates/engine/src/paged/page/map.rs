@@ -2,7 +2,7 @@
 //!
 //! A map page has `bits_per_map` bits after its header. Map `k` has the bits of the pages `[k *
 //! bits, (k + 1) * bits)` and is itself the first of them. Map 0 is page 1 instead, because page 0
-//! says what the file is. So the place of a page's bit can be computed, and no list of map pages is
+//! identifies the file. So the place of a page's bit can be computed, and no list of map pages is
 //! needed.
 //!
 //! The bits of the file's own pages (0, 1, 2 in map 0; the map itself in the others) are set from

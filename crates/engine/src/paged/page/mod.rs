@@ -1,5 +1,5 @@
-//! The page format: pure functions over the bytes of one page. Nothing here does I/O, latches or
-//! logs.
+//! The page format: pure functions over the bytes of one page. Nothing here does I/O, takes a latch
+//! or writes to the log.
 //!
 //! `docs/page-format.md` has the byte-exact description. Runs on any thread; the caller holds the
 //! page's latch.

@@ -1,4 +1,5 @@
-//! A frame: memory for one page, its latch, and what is known of the page without the latch.
+//! A frame: memory for one page, the page's latch, and facts about the page that threads read
+//! without the latch.
 //!
 //! Accesses:
 //!
@@ -71,7 +72,8 @@ impl Body {
     }
 
     /// Takes `begin_change` back, because the holder of the exclusive latch has changed nothing.
-    /// The holder takes the frame out of its table: the page is what it is on the device.
+    /// The holder then removes the frame from its table, and the page is again as it is on the
+    /// device.
     pub(super) fn forget_change(&self) {
         if self.meta.forget_change() {
             self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
@@ -125,7 +127,7 @@ impl Frame {
         }
     }
 
-    /// Clears the clock's bit and returns what it was.
+    /// Clears the clock's bit and returns its former value.
     pub(super) fn clear_referenced(&self) -> bool {
         let was = self.referenced.load(Ordering::Relaxed);
         if was {

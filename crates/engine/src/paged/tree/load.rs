@@ -335,7 +335,8 @@ impl TreeLoad {
         let mut upper = separator(leaf.key(last), next);
         let mut keep = count;
         if leaf.used + upper.len() > leaf.room(self.page_bytes) && last > 0 {
-            // Without its last entry the leaf has room for any fence at or below that entry's key.
+            // Removing the last entry frees at least the bytes of its key, and the new fence is not
+            // longer than that key.
             upper = separator(leaf.key(last - 1), leaf.key(last));
             keep = last;
         }
@@ -358,8 +359,8 @@ impl TreeLoad {
         self.add_child(pages, upper, right, class)
     }
 
-    /// Gives the rightmost page of the highest level a place of its own, below a root that has it
-    /// as its only child.
+    /// Adds a level: the highest page moves to a place of its own, and becomes the only child of
+    /// the root.
     fn grow(&mut self, pages: Pages<'_>, class: AllocClass) -> Result<()> {
         if self.inner.len() == usize::from(u8::MAX) {
             return Err(corrupt(self.tree.root, "the tree is 255 levels high"));

@@ -1,4 +1,5 @@
-//! Bytes that are no page. They are refused or usable, and never cause a panic.
+//! Tests of bytes that are no page: `check` refuses them or they are usable, and they never cause a
+//! panic.
 
 use super::super::{
     FaultReason, InnerMut, InnerRef, Kind, LeafMut, LeafRef, MapRef, OverflowRef, PageFault, PageId, Value,

@@ -1,5 +1,5 @@
-//! Crashes at every step of writing pages back. Pages in place must then be whole, and not older
-//! than their last durable version.
+//! Tests of crashes at every step of writing pages back. After a crash, pages in place must be
+//! whole, and not older than their last durable version.
 
 use super::super::PAGES_MIN;
 use super::rig::{self, CountingLog};

@@ -1,4 +1,4 @@
-//! Devices that fail, and pages that are not what was written.
+//! Tests of devices that fail, and of pages whose bytes are not what was written.
 
 use super::super::PAGES_MIN;
 use super::rig::{self, CountingLog, PAGE_BYTES};

@@ -1,5 +1,5 @@
-//! Several threads with a tiny cache. No change may be lost, the write-ahead rule must hold, and
-//! checkpoints must see every dirty page.
+//! Tests of several threads with a tiny cache. No change may be lost, the write-ahead rule must
+//! hold, and checkpoints must see every dirty page.
 
 use super::super::{PAGES_MIN, Pool};
 use super::rig::{self, CountingLog, PAGE_BYTES, Watched};

@@ -1,5 +1,5 @@
-//! Scans of a tree that is not in memory. The tests check which pages a scan reads, and how many
-//! reads it announces to the system at once.
+//! Tests of scans of a tree that is not in memory. The tests check which pages a scan reads, and
+//! how many reads it announces to the system at once.
 
 use super::super::batch::Batch;
 use super::rig::{EVERYTHING, Rig, TREE};

@@ -1,5 +1,5 @@
-//! Bulk loads of a tree. The tests compare the tree with what was loaded, for random keys and page
-//! sizes, crash before each record, and use a tree after its load.
+//! Tests of bulk loads of a tree. The tests compare the tree with what was loaded, for random keys
+//! and page sizes, crash before each record, and use a tree after its load.
 
 use super::rig::{Rig, Sizes, TABLE, TREE, Txn, assert_same, key, value};
 use crate::paged::page::key_bytes_max;

@@ -121,9 +121,9 @@ fn recovery_that_crashes_is_repeated() {
         let mut checkpoint = None;
         run(&rig, rng, sizes, &mut committed, &mut checkpoint);
         for _ in 0..4 {
-            // Redo runs, some of its pages reach the device, and redo runs again: from the same
-            // checkpoint, or from one that was taken before the pages that redo had changed were in
-            // place.
+            // Redo runs, some of its pages reach the device, and redo runs again. The second run
+            // begins at the same checkpoint, or at a new one that was taken while pages that redo
+            // had changed were not in place.
             rig = rig.crash(checkpoint.as_ref());
             if rng.bool() {
                 checkpoint = Some(Checkpoint::take(&rig));

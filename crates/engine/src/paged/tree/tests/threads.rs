@@ -1,4 +1,4 @@
-//! Several threads in one tree.
+//! Tests of several threads in one tree.
 
 use super::rig::{EVERYTHING, Rig, TREE, assert_same};
 use crate::direction::Direction;
