@@ -1,5 +1,5 @@
-//! Katydid beside its rivals, in turn within one run: its log beside other logs, and its engines
-//! beside other stores.
+//! Compares Katydid with its rivals, which take turns within one run: its log with other logs, and
+//! its engines with other stores.
 //!
 //! 1. Each round runs everything in every case once, and every second round runs in reverse order,
 //!    so that slow drift of the machine affects everything alike.

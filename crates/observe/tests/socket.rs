@@ -153,8 +153,8 @@ fn hostile_clients_hold_nobody_up() {
     let table = database.table("t").unwrap();
     database.put(&table, "large", vec![7; 4 << 20]).unwrap();
     let raw = || UnixStream::connect(folder.path().join(SOCKET_NAME)).unwrap();
-    // The clients are: one that sends nothing, one that only begins a frame, several that send
-    // nonsense, and one that does not read its reply.
+    // One client sends nothing, one only begins a frame, several send nonsense, and one does not
+    // read its reply.
     let silent = raw();
     let mut begun = raw();
     begun.write_all(&[9, 0]).unwrap();

@@ -1,5 +1,5 @@
-//! Columns of the CSV file. They are equal for every figure and for `log-commit`; a cell is empty
-//! if it does not apply to the row.
+//! Columns of the CSV file. Every figure and `log-commit` have the same columns; a cell is empty if
+//! it does not apply to the row.
 //!
 //! Pure functions.
 

@@ -2,8 +2,8 @@
 //!
 //! 1. One database serves all cases of an engine and a device. It is opened anew for each case with
 //!    the case's options. The first case that needs rows that are only read or updated loads them,
-//!    without delay. The rows that a run inserts go into a table of this run, which is dropped
-//!    afterwards, so that cases do not slow each other down.
+//!    without delay. The rows that a run inserts go into a table of this run. The table is dropped
+//!    after the run, so that cases do not slow each other down.
 //! 2. All data that a run reads is in memory when the run begins.
 //! 3. After every run of TPC-B all sums must agree, and the history must have one note for each
 //!    acknowledged transfer. After every run of sysbench all rows must exist, and the index must
@@ -287,7 +287,7 @@ fn watched<W: Workload>(
     counted(store, raw, || run(store, tables, workload, plan))
 }
 
-/// Runs `run`, and measures usage and log counters meanwhile.
+/// Runs `run`, and measures usage and log counters during the run.
 pub fn counted(store: &KatydidStore, raw: Raw, run: impl FnOnce() -> Result<Outcome>) -> Result<Run> {
     let before = store.database().stat()?;
     let used = usage::so_far();

@@ -30,7 +30,7 @@ fn look_us(row: &Row) -> String {
     of_median(row, |round| optional(round.look_us.map(|us| format!("{us:.2}"))))
 }
 
-/// All columns of the CSV file. They are equal for every sweep and both kinds of threads.
+/// All columns of the CSV file. Every sweep and both kinds of threads have the same columns.
 const CSV: &[Column<Sweep>] = &[
     ("sweep", |of, _| of.grid.name().to_owned()),
     ("commit", |of, _| optional(of.setting.commit)),

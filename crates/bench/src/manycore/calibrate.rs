@@ -47,7 +47,7 @@ const SMALL: usize = 120;
 const LARGE: usize = 12 << 10;
 /// Number of multiplications that a thread makes between two additions.
 const WORK: u32 = 40;
-/// Bytes of the ring, equal to the ring of the runs that are compared.
+/// Bytes of the ring. The runs that are compared with the simulation have rings of the same size.
 const RING: usize = 1 << 20;
 
 impl Calibrate {

@@ -1,5 +1,6 @@
-//! Replicated databases under load: the replication of Efficient flushing compared with a Raft
-//! group, with servers as processes of this machine; and any Raft group, as a store for workloads.
+//! Replicated databases under load. The replication of Efficient flushing is compared with a Raft
+//! group, with servers as processes of this machine. Any Raft group can also be the store of a
+//! workload.
 //!
 //! Cases and figures are data. `measure` runs a case on servers; `processes` starts them and
 //! `server` is their program. `drafts` and `group` let workloads run on them; `rows` shows the

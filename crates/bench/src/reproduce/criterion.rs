@@ -295,8 +295,9 @@ impl Criterion {
 
 #[cfg(test)]
 impl Criterion {
-    /// The verdicts on the paper's numbers and on the counter-example's numbers. Each is judged as
-    /// equal rounds without the simulator's error, because neither comes from a simulation.
+    /// The verdicts on the paper's numbers and on the counter-example's numbers. Each set of
+    /// numbers is judged as if every round had these numbers, and without the simulator's error,
+    /// because neither set comes from a simulation.
     pub fn verdicts_on_its_examples(&self) -> (Verdict, Verdict) {
         let measured = Criterion { source: Source::Measured, ..*self };
         let verdict = |rows: &str| {

@@ -43,7 +43,8 @@ fn report(dir: &Path, words: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap()
 }
 
-/// Returns the number that the check has counted after the run. It must equal the expected one.
+/// Returns the number that the check has counted after the run. This number must equal the expected
+/// one.
 fn checked(report: &Value) -> u64 {
     let check = report["check"].as_object().unwrap();
     let (_, found) = check.iter().find(|(name, _)| *name != "expected").unwrap();

@@ -2,9 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `history` | a database that is used, crashes, is backed up and archived, by one thread in the order of a seed, and a model of each commit |
+//! | `history` | a database that one thread uses, crashes, backs up and archives, in an order that the seed determines; and a model of the rows after each commit |
 //! | `points` | restores to each commit's stamp, which must have the model's state, and to times |
-//! | `beside` | archiving beside commits of several threads |
+//! | `beside` | archiving while several threads commit |
 //! | `broken` | the machine of the archive crashes at each of its device calls |
 //! | `fixture` | a kept backup and archive of each version of the format |
 //! | `refused` | gaps, damage, other databases, and points that cannot be restored |

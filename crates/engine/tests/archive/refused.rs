@@ -49,7 +49,8 @@ fn restore(
     report.map(|report| report.copy.stamp)
 }
 
-/// Makes a database, its backup, and stretches of one commit each, with the commit's stamp.
+/// Makes a database, its backup, and stretches of one commit each, each with the stamp of its
+/// commit.
 fn stretches(
     device: &SimDevice,
     engine: EngineKind,
@@ -108,7 +109,8 @@ fn missing_is_named(engine: EngineKind) {
     let ends = |archive, point| {
         fault(Database::restore_to_in(std::slice::from_ref(&backup), archive, point, directory(), &plain))
     };
-    // Neither the end nor a time may mean the state before a gap.
+    // A restore to the end, or to a later time, fails at a gap. It must not restore the state
+    // before the gap.
     for point in
         [RestorePoint::End, RestorePoint::Time(found[2].0.moment() + std::time::Duration::from_secs(86_400))]
     {

@@ -24,7 +24,7 @@ fn open(engine: EngineKind, release: LockRelease, writers: &mut [Writer]) -> Dat
         let writer = number % writers.len();
         writers[writer].write(&database, &table);
     }
-    // A second table makes up the size.
+    // A second table gives the database its size.
     let ballast = database.table("ballast").expect("table");
     for first in (0..3_000u32).step_by(100) {
         database
@@ -37,8 +37,8 @@ fn open(engine: EngineKind, release: LockRelease, writers: &mut [Writer]) -> Dat
     database
 }
 
-/// One thread does everything, so a seed always gives the same run. Between two pieces there are
-/// transactions, checkpoints, and pages that the pool writes back for want of room.
+/// One thread does everything, so a seed always gives the same run. Between two pieces of a backup
+/// there are transactions, checkpoints, and pages that the pool writes back for want of room.
 fn what_is_written_between_two_pieces(engine: EngineKind) {
     for seed in seeds(20, 1, 1) {
         for release in [LockRelease::Early, LockRelease::AfterDurable] {

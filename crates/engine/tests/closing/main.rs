@@ -1,10 +1,10 @@
 //! `Database::close` while other calls run: it waits for the calls under way, and no thread of the
 //! old opening touches the directory after `close` has returned.
 //!
-//! `device`: the directory that holds calls up. `beside`: each public call, and pairs of them, held
-//! up at each device call while another thread closes. `check`: a check held up while the database
-//! is opened, changed and closed. `waits`: what close does not wait for, and from where it may be
-//! called. `race`: committers beside close, at random.
+//! `device`: a directory that can hold up its device calls. `beside`: each public call, and pairs
+//! of them, held up at each device call while another thread closes. `check`: a check held up while
+//! the database is opened, changed and closed. `waits`: what close does not wait for, and from
+//! where it may be called. `race`: committing threads while another thread closes, at random.
 
 #[path = "../common/mod.rs"]
 #[macro_use]

@@ -78,7 +78,8 @@ impl Kind {
 
     /// Returns the kind of a seed. The choices count up like the digits of a number, except
     /// inserter and stream count: these move with the lowest digit and are shifted at each round,
-    /// so that few seeds have all of them. A bit of a product chooses the method of pages.
+    /// so that a small number of seeds covers all of them. A bit of a product chooses the method of
+    /// pages.
     pub fn of(engine: EngineKind, seed: u64) -> Kind {
         let round = seed / Self::without_inserters(engine);
         let methods = METHODS.len() as u64;

@@ -287,8 +287,8 @@ suite! {
 }
 
 // The list leaves out `release_crashes_at_every_sync`, which crashes at calls that a log in NVRAM
-// does not make, and `order`, whose scenes are un-synced logs: a log in NVRAM persists everything
-// that is appended, and loses only a record that was being appended.
+// does not make. It also leaves out `order`, whose scenes need un-synced logs: a log in NVRAM
+// persists everything that is appended, and loses only a record that was being appended.
 suite! {
     in_nvram:
     a_crash_at_every_step,
@@ -423,7 +423,8 @@ fn one_turn() {
     turns::crash_at(store, seed, inserter, 300, Point::Device(step), &turns::workers());
 }
 
-/// The second run is on another thread, beside other tests; neither may matter.
+/// The second run is on another thread, and at the same time as other tests. Neither may change the
+/// outcome.
 fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
     let first = common::seed(3000);
     // This number of seeds has all designs.

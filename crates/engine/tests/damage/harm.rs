@@ -22,18 +22,18 @@ pub enum Harm {
     Zero(usize),
     /// A sector, or a page, has changed places with another one of its file.
     Swap(usize),
-    /// A sector, or a page, has its content of the earlier moment of this number: later writes of
-    /// it were lost.
+    /// A sector, or a page, has its content of an earlier moment, which has this number: later
+    /// writes of the sector or page were lost.
     Older(usize, usize),
     /// A file is cut at this sector.
     Cut,
-    /// A file goes on with zeros, or with random bytes.
+    /// A file is extended with zeros, or with random bytes.
     Extend(bool),
-    /// A whole file has its content of the earlier moment of this number.
+    /// A whole file has its content of an earlier moment, which has this number.
     OlderFile(usize),
-    /// A file is the one of the same name of another database.
+    /// A file is replaced by the file of the same name of another database.
     Foreign,
-    /// A file is not there.
+    /// A file is missing.
     Remove,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! After the damage the database is verified without being opened, and then opened, read, verified
 //! and written to. A call may refuse the bytes with a typed error, when opening or when reading.
-//! Rows that are read must be right: never rows that were not committed, never a panic, and at most
-//! a multiple of the memory and device calls that opening the sound database needs. [`exposed`] and
+//! Rows that are read must have been committed. No call may panic, or need more than a multiple of
+//! the memory and device calls that opening the sound database needs. [`exposed`] and
 //! `docs/recovery.md` list the damage that by design cannot be noticed, with the reasons.
 //!
 //! Each run tries a sample chosen by a random seed. With `KATYDID_SECONDS` the test goes on for

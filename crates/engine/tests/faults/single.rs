@@ -123,8 +123,8 @@ fn whoever_waits_for_a_lock_when_the_device_fails_is_told() {
         }
         log_syncs_fail(&device);
         assert!(matches!(holder.commit(), Err(Error::Poisoned { .. })));
-        // With early release the waiter got the lock, and may not be told that what it read is
-        // durable.
+        // With early release the waiter has got the lock. It must get an error, because what it
+        // read is not durable.
         assert!(matches!(waiter.join().unwrap(), Err(Error::Poisoned { .. })));
     });
 }
@@ -187,7 +187,7 @@ fn a_device_full_of_log_takes_changes_again_after_the_worker_ran() {
 }
 
 /// A checkpoint's records come out of the reserve. Refusals beside a transaction that keeps the log
-/// must not use the reserve up, because the transaction's rollback needs it.
+/// must not use the reserve up, because the transaction's rollback needs the reserve.
 #[test]
 fn refusals_beside_an_old_transaction_leave_the_reserve_to_its_rollback() {
     let device = SimDevice::new(1);

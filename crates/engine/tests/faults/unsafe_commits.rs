@@ -128,7 +128,7 @@ fn lose(setting: Setting, inserter: InserterKind, durability: Durability, call: 
     };
     (0..6).for_each(|number| run(number, Durability::Durable));
     (6..30).for_each(|number| run(number, durability));
-    // This cuts off every call under way.
+    // Freezing the device cuts off every call under way.
     device.freeze();
     drop((session, table, database));
     for (when, device) in later(&device) {

@@ -1,5 +1,5 @@
-//! The callbacks of a session: their order, callbacks that use their own session, that commit
-//! again, or that panic; and the progress callback of a check that panics.
+//! The callbacks of a session: their order, and callbacks that use their own session, commit again
+//! or panic. Also a panic in the progress callback of a check.
 
 use crate::common::{self, options_for, with_advanced};
 use katydid::{Database, EngineKind, Error, Options, Session, Table};

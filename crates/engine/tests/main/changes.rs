@@ -309,8 +309,8 @@ fn caller(mut options: Options) -> Options {
     options
 }
 
-/// A consumer that acknowledges now and then, over several crashes, beside checkpoints: it gets
-/// unacknowledged transactions once more, all others once, and all in one order.
+/// A consumer that acknowledges now and then, over several crashes and checkpoints. It gets
+/// unacknowledged transactions once more, all other transactions once, and all in one order.
 fn after_a_crash_a_consumer_goes_on_where_it_has_acknowledged(engine: EngineKind) {
     for seed in 0..12 {
         let mut random = Rng::with_seed(common::seed(seed * 100));

@@ -107,7 +107,7 @@ fn a_cursor_moves_as_one_over_a_map_does(engine: EngineKind) {
                 10 => (owned(cursor.seek(&key).unwrap()), model.go(true, |at| at >= &*key)),
                 11 => (owned(cursor.seek_back(&key).unwrap()), model.go(false, |at| at <= &*key)),
                 12 => {
-                    // The transaction itself changes another place.
+                    // The transaction itself puts or deletes a key anywhere in the table.
                     if random.bool() {
                         txn.put(&table, &key, &value).unwrap();
                         model.map.insert(key, value);

@@ -247,7 +247,7 @@ fn durable_reads_of_keys_that_are_locked_already_wait() {
         txn.rollback_to(&savepoint).expect("rollback to the savepoint");
     };
     let for_update = |txn: &Transaction, table: &Table| {
-        // This locks the interval, and shows only an entry for which the reader must wait.
+        // The range locks the interval, and shows only an entry for which the reader must wait.
         assert!(txn.range(table, ..).next().is_some());
     };
     for (name, lock) in [

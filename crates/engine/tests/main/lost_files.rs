@@ -2,7 +2,7 @@
 //! something out, an operator.
 //!
 //! Opening fails with an error that names the file, and leaves every byte where it was, so that
-//! putting the file back is enough. If the file holds nothing that is not elsewhere too, opening
+//! putting the file back is enough. If other files hold everything that the lost file held, opening
 //! shows all rows instead.
 
 use crate::common::{self, contents, key, options_for};
@@ -110,7 +110,7 @@ fn open(folder: &Path, options: Options) -> Result<Rows, Error> {
     Ok(table.unwrap_or_default())
 }
 
-/// Returns whether a database may do without the file. This is so for copies of pages, and for
+/// Returns whether a database may do without the file. Such files are copies of pages, and
 /// segments, some of which are kept only for reuse.
 fn is_redundant(file: &Path) -> bool {
     let name = file.file_name().expect("a name").to_string_lossy().into_owned();

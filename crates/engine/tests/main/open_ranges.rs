@@ -1,5 +1,5 @@
-//! Several ranges of one transaction, its writes between their steps, and rollbacks to savepoints:
-//! each step returns what a map holds then.
+//! Several ranges of one transaction, with writes and rollbacks to savepoints between the steps of
+//! the ranges. Each step must return what a map holds at that moment.
 
 use crate::common::{self, Rng, options_for};
 use katydid::{Database, EngineKind, Error, Range, Table, Transaction};
@@ -91,8 +91,8 @@ fn ranges_see_the_writes_of_their_transaction(engine: EngineKind) {
             for _ in 0..random.usize(1..300) {
                 let which = random.usize(0..3);
                 if random.u32(0..10) < steps_in_ten {
-                    // Several steps in one direction, so that a range has used up its fetched
-                    // entries in all ways.
+                    // Take several steps in one direction, so that a range may use up its fetched
+                    // entries or keep some.
                     let up = random.bool();
                     for _ in 0..random.usize(1..30) {
                         ranges[which].step(&next, up);
@@ -135,8 +135,8 @@ fn ranges_see_the_writes_of_their_transaction(engine: EngineKind) {
     }
 }
 
-/// The cases of a fetch that a write makes stale, one by one: nothing taken, some taken from either
-/// end, the far end at the last entries.
+/// A write makes the fetched entries of a range stale after any number of steps from either end.
+/// The range continues where it was, and returns the new values.
 fn a_range_goes_on_where_it_was_after_a_write_to_its_table(engine: EngineKind) {
     let database = Database::in_memory_with(options_for(engine)).unwrap();
     let table = database.table("t").unwrap();
@@ -172,7 +172,8 @@ fn keys_written_ahead_of_a_range_are_found_until_it_has_ended(engine: EngineKind
         (Bound::Excluded("a"), Bound::Excluded("z")),
         (Bound::Included("a"), Bound::Included("z")),
     ];
-    // Each end of the range, and which of the two keys written later lies ahead of it.
+    // A step from each end of the range, and the key that lies ahead of the step. Both keys are
+    // written later.
     let ends: [(Step, &str); 2] = [(|range| range.next(), "q"), (|range| range.next_back(), "c")];
     for (bounds, (step, ahead)) in bounds.into_iter().flat_map(|bounds| ends.map(|end| (bounds, end))) {
         let txn = database.begin().unwrap();

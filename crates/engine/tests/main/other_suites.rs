@@ -58,7 +58,7 @@ fn entries_are_removed_while_a_range_goes_from_both_ends(engine: EngineKind) {
         .transact(|txn| {
             let mut range = txn.range_for_update(&table, ..);
             let mut front = true;
-            // Every second step from the back, every fourth entry stays.
+            // Every second step takes an entry from the back. Every fourth entry stays.
             for step in 0.. {
                 let entry = if front { range.next() } else { range.next_back() };
                 let Some(entry) = entry else { break };

@@ -199,7 +199,7 @@ fn read_waits(database: &Database, table: &Table, keys: std::ops::Range<u64>) ->
 }
 
 /// Locks are released before commits are durable: a reader that has seen such a commit waits for
-/// it, a reader elsewhere does not.
+/// it, a reader of other keys does not.
 #[test]
 fn a_range_waits_for_the_commits_it_has_read_and_hardly_for_others() {
     let device = SimDevice::new(1);

@@ -1,5 +1,5 @@
 //! Databases whose log is far from its first byte: around positions that need more than 32 bits,
-//! the committed rows are there after a crash, and nothing else is. One thread, on the simulated
+//! the committed rows are there after a crash, and no other rows. One thread, on the simulated
 //! device.
 
 use crate::common::{self, contents, key, options_for};
@@ -42,7 +42,7 @@ fn live(engine: EngineKind, device: &SimDevice, life: u64, expected: &mut Rows) 
         let value = vec![(life * 30 + round) as u8; 1500];
         txn.put(&table, key(round), &value).expect("put");
         let savepoint = txn.savepoint();
-        // These changes are more than undo keeps in memory, so that it reads the log.
+        // These changes are more than undo keeps in memory, so that undo reads the log.
         for number in 0..6 {
             txn.put(&table, key(number), [0; 1500]).expect("put");
         }

@@ -1,4 +1,4 @@
-//! Read views: transactions that only read, beside others that write what they read.
+//! Read views: transactions that only read, while other transactions write the same rows.
 
 use crate::common::{block_on, key, options_for, small_options, with_advanced};
 use katydid::testing::Background;

@@ -121,7 +121,8 @@ fn a_key_that_exists_beside_all_that_was_read_is_told_of_and_the_transaction_goe
     let table = database.table("t").unwrap();
     (0..50u64).for_each(|number| database.put(&table, number.to_be_bytes(), "there").unwrap());
     let txn = database.begin().unwrap();
-    // Many reads, so that later checks leave out what was checked before, and add to it.
+    // Many reads, so that each check leaves out the reads that earlier checks have checked, and
+    // checks further ones.
     for number in 0..50u64 {
         assert_eq!(
             txn.range(&table, number.to_be_bytes()..50u64.to_be_bytes()).limit(3).count() as u64,
@@ -180,7 +181,7 @@ fn a_body_that_hides_a_conflict_behind_its_own_error_is_run_again() {
             let other = database.begin()?;
             other.put(&table, "k", "2")?;
             other.commit()?;
-            // The put is refused already, and the body makes another error of the conflict.
+            // The put itself is refused, and the body turns the conflict into another error.
             return txn.put(&table, "k", "3").map_err(|_| Error::ReadOnly);
         }
         txn.put(&table, "k", "4")
@@ -222,8 +223,8 @@ fn threads_that_claim_jobs_are_never_told_that_one_is_claimed_which_they_saw_rea
                     let outcome = jobs.database.transact(|txn| {
                         let first = txn.range(&jobs.ready, ..).limit(1).next().transpose()?;
                         let Some((key, _)) = first else { return Ok(false) };
-                        // This gives other threads time to commit writes that this one has half
-                        // seen.
+                        // Give other threads time to commit writes of which this transaction has
+                        // seen only a part.
                         std::thread::yield_now();
                         txn.delete(&jobs.ready, &key)?;
                         txn.insert(&jobs.leased, &key, "lease")?;

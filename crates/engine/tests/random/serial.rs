@@ -213,7 +213,8 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
     }
     session.drain().expect("drain");
     let mut finished = Arc::into_inner(finished).expect("all callbacks ran").into_inner().unwrap();
-    // These count as readers of their own, with numbers that no writer has.
+    // Transactions whose `insert` found its key count as readers of their own, with numbers that no
+    // writer has.
     let first = (setting.threads + 1 + thread * setting.transactions) * 1000;
     for (mut reader, number) in told.into_iter().zip(first..) {
         reader.reads.retain(|(_, seen)| seen.is_none_or(|(writer, _)| writer != reader.id));
