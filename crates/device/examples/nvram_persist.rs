@@ -71,7 +71,7 @@ fn measure(path: &std::path::Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Average nanoseconds of a call, over `COUNT` calls at places `len` bytes apart.
+/// Returns the average nanoseconds of a call, over `COUNT` calls at places `len` bytes apart.
 fn round(len: u64, mut call: impl FnMut(u64)) -> f64 {
     let places = BYTES / len;
     let begun = Instant::now();

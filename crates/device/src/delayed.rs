@@ -4,8 +4,8 @@
 //! Any thread. Invariants:
 //!
 //! 1. Each call that promises durability (a durable write, a sync of a file or a directory, a
-//!    preparation, the making of a subdirectory) is delayed once, after the device has done it and
-//!    before its caller gets the result. No other call is delayed.
+//!    preparation, the making of a subdirectory) is delayed once, after the device has done the
+//!    call's work and before the caller gets the result. No other call is delayed.
 //! 2. Delays of concurrent calls overlap: this models a device with latency, not one with a queue.
 //! 3. A failed call is not delayed.
 //!

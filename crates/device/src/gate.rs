@@ -30,7 +30,7 @@
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `first` (a `OnceLock`) | the first failing caller, once | every call, before the device's call and, if it acknowledges, after it | release by `set`, acquire by `get`: the thread that sees it shut sees the whole cause |
+//! | `first` (a `OnceLock`) | the first failing caller, once | every call, before the device's call and, if it acknowledges, after it | release by `set`, acquire by `get`: a thread that sees the gate shut sees the whole cause |
 //!
 //! `turn` (leaf rank, held across a sync) is invariant 4's latch; aligned durable writes past the
 //! page cache do not take it, because their errors come back with the write itself (Linux 4.7 and

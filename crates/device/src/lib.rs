@@ -18,8 +18,8 @@
 //! Non-volatile memory is not a [`File`], because a program stores to it without a call: see
 //! [`nvram`].
 //!
-//! [`Device::auto`] chooses the I/O method for the device that a folder is on, and [`memory_limit`]
-//! how much memory this process may use.
+//! [`Device::auto`] chooses the I/O method for the device that a folder is on. [`memory_limit`]
+//! returns how much memory this process may use.
 
 mod aligned;
 mod caught;

@@ -28,7 +28,7 @@ pub fn memory_limit() -> Option<u64> {
     limit_in(&|path| std::fs::read_to_string(path).ok())
 }
 
-/// Reads the text of a file. Returns none if the file cannot be read.
+/// Reads the text of a file. Returns `None` if the file cannot be read.
 type ReadText<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 fn limit_in(read: ReadText<'_>) -> Option<u64> {
@@ -83,7 +83,8 @@ struct Mount {
 }
 
 impl Mount {
-    /// Decodes a line of `/proc/self/mountinfo`; none if it is no hierarchy that may limit memory.
+    /// Decodes a line of `/proc/self/mountinfo`. Returns `None` if the line is not about a
+    /// hierarchy that may limit memory.
     fn of_line(line: &str) -> Option<Mount> {
         let (place, kind) = line.split_once(" - ")?;
         let (mut place, mut kind) = (place.split(' '), kind.split(' '));
@@ -96,7 +97,7 @@ impl Mount {
         Some(Mount { version, root: unescaped(root), folder: unescaped(folder) })
     }
 
-    /// Folders of a group and of the groups around it, as far as these are mounted.
+    /// Returns the folders of a group and of the groups around it, as far as these are mounted.
     fn folders(&self, group: &str) -> Vec<String> {
         let root = self.root.trim_end_matches('/');
         let inside = match group.strip_prefix(root) {

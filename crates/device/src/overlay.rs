@@ -49,7 +49,7 @@ pub struct OverlayDirectory {
 }
 
 struct Inner {
-    /// The directory beneath; none if this directory was made in the overlay.
+    /// The directory beneath; `None` if this directory was made in the overlay.
     beneath: Option<Arc<dyn Directory>>,
     names: Mutex<Names>,
     /// True if the overlay's lock includes the lock of the directory beneath.
@@ -62,7 +62,7 @@ struct Inner {
 
 #[derive(Default)]
 struct Names {
-    /// Files that were opened or made here; none for a name that was removed.
+    /// Files that were opened or made here; `None` for a name that was removed.
     files: BTreeMap<String, Option<Arc<Contents>>>,
     directories: BTreeMap<String, OverlayDirectory>,
 }
@@ -74,8 +74,8 @@ impl OverlayDirectory {
         Self::of(Some(beneath), false, Arc::default())
     }
 
-    /// Makes an overlay over `beneath`. The holder of its lock also holds the lock of `beneath` for
-    /// reading ([`Directory::lock_to_read`]), so that no process writes there.
+    /// Makes an overlay over `beneath`. The holder of the overlay's lock also holds the lock of
+    /// `beneath` for reading ([`Directory::lock_to_read`]), so that no process writes there.
     pub fn guarding(beneath: Arc<dyn Directory>) -> Self {
         Self::of(Some(beneath), true, Arc::default())
     }

@@ -7,7 +7,7 @@ use katydid_device::{Create, Directory, MemoryDirectory, Method, StripedDirector
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// Context switches of the helpers in this process.
+/// Returns the context switches of the helpers in this process.
 fn switches() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("Linux").flatten();
     tasks
@@ -28,7 +28,7 @@ fn helpers_of_an_idle_set_sleep() {
     file.sync().expect("sync");
     let work =
         || (0..40_000_000u64).fold(1u64, |sum, number| std::hint::black_box(sum.rotate_left(7) ^ number));
-    // First the helpers begin, which is when they get their name, and come to rest.
+    // First the helpers start and come to rest. A helper has its name only once it runs.
     let mut before = switches();
     for _ in 0..200 {
         std::hint::black_box(work());

@@ -2,7 +2,7 @@
 //! `cargo run --release -p katydid-wal --example streams -- append|tell|replay [FOLDER]`.
 //!
 //! Only the processor limits these rates: the log is in memory, unless a folder is named. The
-//! program makes that folder, which should be removed afterwards.
+//! program makes that folder and does not remove it.
 
 use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
 use katydid_wal::{Append, CommitStamp, Dependencies, Durability, FileOptions, Kind, Log, Options};
@@ -29,7 +29,7 @@ fn memory(streams: u16, options: Options) -> Outcome<Log> {
     Ok(Log::open_in(Arc::new(MemoryDirectory::new()), Options { streams, ..options })?)
 }
 
-/// Options with a ring that takes all appended bytes.
+/// Returns options with a ring that takes all appended bytes.
 fn roomy() -> Options {
     Options {
         medium: FileOptions { ring_bytes: 64 << 20, ..FileOptions::default() }.into(),
@@ -84,8 +84,8 @@ fn append() -> Outcome<()> {
     Ok(())
 }
 
-/// Two threads append, queue and acknowledge transactions on two streams. Each transaction depends
-/// on one of the other stream.
+/// Runs two threads that append, queue and acknowledge transactions on two streams. Each
+/// transaction depends on a transaction in the other stream.
 fn tell() -> Outcome<()> {
     const COUNT: u64 = 2_000_000;
     let log = memory(

@@ -232,7 +232,7 @@ impl Options {
         check((1..=65_536).contains(&sessions), "sessions_max", sessions, "from 1 to 65536")
     }
 
-    /// Sizes of the log buffer of a log whose ring in memory has `ring_bytes`.
+    /// Returns the sizes of the log buffer of a log whose ring in memory has `ring_bytes`.
     pub(crate) fn buffer_sizes(&self, ring_bytes: usize) -> BufferSizes {
         BufferSizes {
             ring_bytes,
@@ -242,7 +242,7 @@ impl Options {
         }
     }
 
-    /// Sizes of the log buffer of a log whose ring of `bytes` is in NVRAM.
+    /// Returns the sizes of the log buffer of a log whose ring of `bytes` is in NVRAM.
     pub(crate) fn nvram_sizes(&self, bytes: u64) -> BufferSizes {
         BufferSizes {
             run_ahead_bytes: self.run_ahead_bytes.min(bytes as usize / 2),
@@ -251,8 +251,8 @@ impl Options {
         }
     }
 
-    /// Sizes of the log buffer of a log with this number of entries and a heap of `heap` bytes in
-    /// NVRAM. Its positions are those of the entries.
+    /// Returns the sizes of the log buffer of a log with this number of entries and a heap of
+    /// `heap` bytes in NVRAM. The positions of such a log are those of its entries.
     pub(crate) fn entry_sizes(&self, entries: u64, heap: u64) -> BufferSizes {
         let sizes = self.nvram_sizes(entries * RECORD_ALIGNMENT as u64);
         let reserve_bytes = self.reserve_bytes.min(heap / 4).min(reserve_bytes_max(entries));

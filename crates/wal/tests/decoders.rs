@@ -9,7 +9,7 @@ use katydid_wal::testing::fuzz_targets;
 static ALLOCATOR: memory::Counting = memory::Counting;
 
 /// Bytes that a decoder may allocate for one input, in addition to 64 times the input's length.
-/// Mutation puts greater lengths than this into headers.
+/// Mutation puts lengths above this limit into headers.
 const MEMORY_MAX: usize = 4 << 20;
 
 fn fed((name, call): (&str, fn(&[u8])), input: &[u8]) {
@@ -22,7 +22,7 @@ fn fed((name, call): (&str, fn(&[u8])), input: &[u8]) {
     );
 }
 
-/// A valid sample with a few changes, or noise.
+/// Returns a valid sample with a few changes, or noise.
 fn mutate(samples: &[Vec<u8>], random: &mut Rng) -> Vec<u8> {
     if random.u8(..) < 16 {
         return (0..random.usize(..600)).map(|_| random.u8(..)).collect();

@@ -1,5 +1,5 @@
-//! A file through the page cache. `fdatasync` makes it durable, or `RWF_DSYNC` the bytes of one
-//! write.
+//! A file that is read and written through the page cache. `fdatasync` makes all its bytes durable,
+//! `RWF_DSYNC` those of one write.
 
 use super::handle::{Handle, PIECE_BYTES, UNSYNCED_MAX};
 use crate::aligned::AlignedBuffer;

@@ -1,4 +1,5 @@
-//! A file past the page cache (`O_DIRECT`); durable writes carry `RWF_DSYNC`.
+//! A file that is read and written past the page cache (`O_DIRECT`). Durable writes carry
+//! `RWF_DSYNC`.
 //!
 //! The file is open twice: direct for aligned calls, and buffered for calls whose offset or total
 //! length is no multiple of 4,096. The kernel keeps the two views coherent: a direct write first

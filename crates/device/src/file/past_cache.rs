@@ -67,8 +67,8 @@ mod linux {
             }
             let direct = match directory.open_fd(name, OFlags::RDWR | OFlags::DIRECT) {
                 Ok(direct) if supports_direct(&direct) => direct,
-                // Opening the file through the page cache would have failed if the file itself had
-                // a fault.
+                // The file was opened through the page cache before this, so the failure is no
+                // fault of the file itself.
                 _ => return Err(handle),
             };
             let direct = DirectFile::new(handle, direct);

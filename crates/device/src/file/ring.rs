@@ -52,7 +52,8 @@ struct WritePiece {
     count: usize,
     offset: u64,
     bytes: usize,
-    /// Result of the kernel: bytes, or a negated error; none if the piece never reached the kernel.
+    /// Result of the kernel: a number of bytes, or a negated error; `None` if the piece never
+    /// reached the kernel.
     outcome: Option<i32>,
 }
 
@@ -103,9 +104,10 @@ pub(super) enum RingSupport {
 impl Rings {
     pub(super) fn new() -> Self {
         Self::made_by(|| {
-            // This module looks for completions only while it waits for them.
+            // This module looks for completions only while it waits for them, so the kernel need
+            // not interrupt the thread.
             let cooperative = IoUring::builder().setup_coop_taskrun().build(DEPTH);
-            // Linux before 5.19.
+            // Linux before 5.19 refuses that flag.
             cooperative.or_else(|_| IoUring::new(DEPTH))
         })
     }
@@ -228,7 +230,7 @@ fn drive(
             return broken;
         }
         match &broken {
-            // The last pieces have one wait for all, instead of a wake-up for each.
+            // The thread waits once for all of the last pieces, instead of waking up for each.
             Ok(()) => {
                 let wanted = if next < pieces.len() { 1 } else { waiting + in_flight };
                 match ring.submit_and_wait(wanted) {

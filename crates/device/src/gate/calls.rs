@@ -32,7 +32,7 @@
 //! | leaves, others inside | - | - |
 //! | leaves as the last | - | finds exactly bit 0 and itself, takes `end`, releases the locks, notifies |
 //! | `close` finds the count at 0 | - | releases the locks itself |
-//! | `close` finds calls inside | - | has put its lock into `end` before the bit, and waits for `drained` under `end`: the last call cannot notify between |
+//! | `close` finds calls inside | - | has put its lock into `end` before the bit, and waits for `drained` under `end`: the last call cannot notify between these two steps |
 //!
 //! `end` is a leaf latch. A crash leaves nothing: the kernel releases the locks of a process that
 //! ends.

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// A mapped region, of which there are none.
+/// A mapped region. This system has none.
 #[derive(Debug)]
 pub(super) enum Mapping {}
 

@@ -75,8 +75,8 @@ impl Instruction {
         })
     }
 
-    /// Returns the best instruction that this processor has; none if its lines are shorter than
-    /// [`LINE_BYTES`].
+    /// Returns the best instruction that this processor has; `None` if the processor's cache lines
+    /// are shorter than [`LINE_BYTES`].
     #[cfg(all(target_arch = "aarch64", target_os = "linux", not(miri)))]
     pub(super) fn detect() -> Option<Instruction> {
         let kinds: u64;
@@ -95,7 +95,7 @@ impl Instruction {
         })
     }
 
-    /// Returns none, because no instruction is known. macOS does not say whether programs may use
+    /// Returns `None`, because no instruction is known. macOS does not say whether programs may use
     /// those of aarch64, and has no memory for which they would help.
     #[cfg(any(miri, not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))))]
     pub(super) fn detect() -> Option<Instruction> {

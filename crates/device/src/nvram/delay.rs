@@ -18,7 +18,7 @@ pub(super) struct Delay {
 }
 
 impl Delay {
-    /// Returns the delay for a latency; none for a latency of zero.
+    /// Returns the delay for a latency; `None` for a latency of zero.
     pub(super) fn of(latency: Duration) -> Option<Delay> {
         (!latency.is_zero()).then(|| Delay { wait: latency.saturating_sub(own()) })
     }
@@ -33,7 +33,7 @@ impl Delay {
     }
 }
 
-/// Returns the cost of a wait of zero length: the least of some averages.
+/// Returns the time that a wait of zero length takes: the least of some averages.
 fn own() -> Duration {
     const COUNT: u32 = 200;
     static OWN: OnceLock<Duration> = OnceLock::new();

@@ -115,7 +115,7 @@ pub(super) fn open(path: &Path, wanted: Option<u64>, persistence: Persistence) -
                 if let Some(made) = region_path.create(total, persistence)? {
                     return Ok(made);
                 }
-                // Another process was quicker: so its region is opened, or is in use.
+                // Another process was quicker. The next round opens its region, or finds it in use.
             }
             (opened, _) => {
                 let (file, total) = opened?;
@@ -181,7 +181,7 @@ impl<'a> RegionPath<'a> {
         }
     }
 
-    /// Makes the file, zeroed, and maps it; Returns `None` if a file of this name exists.
+    /// Makes the file, zeroed, and maps it. Returns `None` if a file of this name exists.
     fn create(&self, total: u64, persistence: Persistence) -> Result<Option<Mapping>> {
         let mut new = OsString::from(self.name);
         new.push(".new");

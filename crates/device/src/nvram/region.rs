@@ -39,8 +39,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// A region of byte-addressable memory whose contents survive a crash as far as they were
-/// persisted. The [module](super) explains this, and [`NvRegion::form`] which kind of memory a
-/// region has.
+/// persisted. The [module](super) explains this. [`NvRegion::form`] returns the kind of memory that
+/// a region has.
 ///
 /// Shared by reference, or in an `Arc`. The first touch of each page of a file costs a page fault.
 pub struct NvRegion {
@@ -62,7 +62,8 @@ enum Keeper {
 // SAFETY: rule 4: the region owns its memory, or shares a simulated one's; bytes have no thread
 // affinity.
 unsafe impl Send for NvRegion {}
-// SAFETY: what a shared reference may do to the bytes is atomic, or `unsafe` under rules 1 and 2.
+// SAFETY: every access to the bytes through a shared reference is atomic, or `unsafe` under rules 1
+// and 2.
 unsafe impl Sync for NvRegion {}
 
 impl NvRegion {
@@ -205,7 +206,8 @@ impl NvRegion {
     /// Begins to write back the cache lines that `[at, at + len)` touches. Whether a line has
     /// arrived is not known before this thread's next [`NvRegion::fence`].
     ///
-    /// # Panics If these bytes do not lie in the region.
+    /// # Panics
+    /// If these bytes do not lie in the region.
     #[inline(always)]
     pub fn write_back(&self, at: u64, len: u64) {
         let from = self.place(at, len);
@@ -236,7 +238,8 @@ impl NvRegion {
     /// Persists `[at, at + len)` by [`NvRegion::write_back`] and [`NvRegion::fence`]. The fence
     /// also persists everything else that this thread has written back.
     ///
-    /// # Panics If these bytes do not lie in the region.
+    /// # Panics
+    /// If these bytes do not lie in the region.
     #[inline(always)]
     pub fn persist(&self, at: u64, len: u64) {
         self.write_back(at, len);

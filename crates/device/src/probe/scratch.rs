@@ -96,7 +96,7 @@ impl Samples {
         &self.nanos
     }
 
-    /// Writes of all threads that became durable in a second.
+    /// Returns the number of writes of all threads that became durable per second.
     pub fn per_second(&self) -> f64 {
         self.nanos.len() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
@@ -219,7 +219,7 @@ impl Scratch {
             if is_over || (!nanos.is_empty() && begun.elapsed() >= load.time) {
                 return Ok(nanos);
             }
-            // Each write has other bytes, because some devices detect equal ones.
+            // Each write has bytes of its own, because some devices detect repeated contents.
             let number = (nanos.len() as u64 + 1).to_le_bytes();
             buffer.iter_mut().zip(number).for_each(|(byte, number)| *byte = number);
             let before = Instant::now();

@@ -15,8 +15,8 @@ pub enum Fault {
     Io,
     /// No space. A write changes nothing; a sync fails as with [`Fault::SyncIo`].
     NoSpace,
-    /// An I/O error after the first sectors of a write, this number of them, took effect
-    /// (un-synced). 0 has the effect of [`Fault::Io`].
+    /// An I/O error after this number of the write's first sectors took effect (un-synced). 0 has
+    /// the effect of [`Fault::Io`].
     ShortWrite(u64),
     /// The write takes effect and its sync fails: each dirty sector has reached the device or is
     /// lost, and no later sync brings it there, although reads return it until the cache is

@@ -1,7 +1,7 @@
 //! One simulated file: what programs see, what the device keeps, and everything in between.
 //!
-//! Pure: no latches, no I/O; the only chance is the generator handed in. Run under the device's
-//! latch.
+//! Pure: no latches, no I/O; the only randomness is that of the generator handed in. Run under the
+//! device's latch.
 //!
 //! Invariants:
 //!
@@ -220,8 +220,8 @@ impl FileImage {
         self.kept.cut(self.kept_length);
     }
 
-    /// A sync that fails: each dirty sector of `[from, to)` reached the device or is lost, as Linux
-    /// leaves it.
+    /// Makes a sync fail: each dirty sector of `[from, to)` reaches the device or is lost, as on
+    /// Linux.
     pub(super) fn fail_sync(&mut self, from: u64, to: u64, rng: &mut Rng) {
         let (first, end) = ((from / PAGE_BYTES as u64) as usize, to.div_ceil(PAGE_BYTES as u64) as usize);
         let inside = |page: usize| {

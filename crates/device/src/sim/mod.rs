@@ -90,8 +90,8 @@ impl SimDevice {
         SimDevice { shared, regions: Arc::default() }
     }
 
-    /// Adds to `reopened` what `reopen` makes of each region. To be called without the device's
-    /// latch, because a region's crash is the device's.
+    /// Adds to `reopened` what `reopen` makes of each region. Must be called without the device's
+    /// latch, because a crash of a region takes this latch to crash the device.
     fn with_regions(&self, reopened: SimDevice, reopen: impl Fn(&SimNvram) -> SimNvram) -> SimDevice {
         for (path, region) in self.regions.all() {
             reopened.regions.add(path, reopen(&region).beside(&reopened.alone()));
@@ -225,8 +225,8 @@ impl SimDevice {
         self.shared.lock().stalled
     }
 
-    /// Writes to files of [`Method::Direct`](crate::Method::Direct) or `Uring` whose offset, or the
-    /// address or length of a part, was not a multiple of
+    /// Returns the number of writes to files of [`Method::Direct`](crate::Method::Direct) or
+    /// `Uring` whose offset, or the address or length of a part, was not a multiple of
     /// [`File::alignment`](crate::File::alignment). Such writes are correct here, but a real device
     /// would have needed a copy.
     pub fn unaligned_writes(&self) -> u64 {

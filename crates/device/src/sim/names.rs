@@ -86,13 +86,13 @@ impl Names {
         self.changes.drain(..).for_each(|change| change.apply(&mut self.kept));
     }
 
-    /// A directory sync that fails: some changes reached the device, the others never will.
+    /// Makes a directory sync fail: some changes reach the device, the others never will.
     pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
         self.kept = self.survivor(Survival::Random, rng);
         self.changes.clear();
     }
 
-    /// Names after a crash.
+    /// Returns the names after a crash.
     pub(super) fn survivor(&self, survival: Survival, rng: &mut Rng) -> Entries {
         let mut entries = self.kept.clone();
         let prefix = match survival {

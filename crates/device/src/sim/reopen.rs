@@ -41,7 +41,7 @@ impl Ending {
         }
     }
 
-    /// Returns a subdirectory's entry after the end; none if it is lost.
+    /// Returns the entry that a subdirectory has after this ending; `None` if the entry is lost.
     fn entry(&mut self, entry: SubFolder) -> Option<SubFolder> {
         match self {
             Ending::Kill => Some(entry),

@@ -19,7 +19,7 @@ pub(super) struct StripedFile {
     first: Arc<dyn File>,
     /// Files in the other directories. Set once, by any thread, after all of them were opened.
     others: OnceLock<Vec<Arc<dyn File>>>,
-    /// The method that was asked for; none for reading only.
+    /// The method that was asked for; `None` if the file was opened for reading only.
     method: Option<Method>,
 }
 
@@ -117,8 +117,8 @@ impl StripedFile {
         shares
     }
 
-    /// Cuts the parts that a failed preparation has grown back to the lengths they had. The
-    /// caller's error is the same if this fails, as in one directory.
+    /// Cuts the parts to the lengths that they had before a failed preparation. The caller's error
+    /// is the same if this fails, as in one directory.
     fn give_back(&self, before: &[u64], to: u64) {
         for (nth, before) in before.iter().enumerate() {
             let (file, base) = self.part(nth);

@@ -90,9 +90,10 @@ fn refused(reason: &str) -> Error {
 /// use katydid_device::{Directory, MemoryDirectory, StripedDirectory};
 /// use std::sync::Arc;
 ///
-/// // A real set has its directories on different devices. let directories: Vec<Arc<dyn Directory>>
-/// = vec![Arc::new(MemoryDirectory::new()), Arc::new(MemoryDirectory::new())]; let log =
-/// StripedDirectory::open(directories, StripedDirectory::UNIT_BYTES)?;
+/// // A real set has its directories on different devices.
+/// let directories: Vec<Arc<dyn Directory>> =
+///     vec![Arc::new(MemoryDirectory::new()), Arc::new(MemoryDirectory::new())];
+/// let log = StripedDirectory::open(directories, StripedDirectory::UNIT_BYTES)?;
 /// # Ok::<(), katydid_device::Error>(())
 /// ```
 #[derive(Debug, Clone)]

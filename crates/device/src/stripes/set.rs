@@ -60,7 +60,7 @@ fn write_label(directory: &dyn Directory, label: &Label) -> Result<()> {
 }
 
 impl Set {
-    /// Opens a set whose making was finished; Returns `None` if there is no set, or one whose
+    /// Opens a set whose making was finished. Returns `None` if there is no set, or one whose
     /// making was not finished.
     pub(super) fn existing(
         directories: Vec<Arc<dyn Directory>>,
@@ -171,8 +171,9 @@ impl Set {
         id.map_err(|found| Error::new(Verb::Open, subject(), Cause::Stripes(found)))
     }
 
-    /// Returns the number of the parts of a file that was opened to be changed, made durable first
-    /// (invariant 6). No other thread has the handle yet, so none is in a sync of it.
+    /// Returns the number of the parts of a file that was opened to be changed. Makes the header
+    /// durable, and reads it again, before it counts (invariant 6). No other thread has the handle
+    /// yet, so none is in a sync of it.
     fn durable_id(&self, first: &dyn File, subject: impl Fn() -> String) -> Result<Option<u64>> {
         if self.read_id(first, &subject)?.is_none() {
             return Ok(None);
@@ -296,7 +297,7 @@ impl Set {
         Ok(ids.max().map_or(1, |last| last + 1))
     }
 
-    /// Numbers that files name. Only a thread with a turn may call this.
+    /// Returns the numbers that files name. Only a thread with a turn may call this.
     fn named_ids(&self) -> Result<BTreeSet<u64>> {
         let mut ids = BTreeSet::new();
         for name in self.first().list()? {
@@ -312,7 +313,7 @@ impl Set {
         Ok(ids)
     }
 
-    /// Numbers that parts have.
+    /// Returns the numbers that parts have.
     fn part_ids(&self) -> Result<BTreeSet<u64>> {
         let mut ids = BTreeSet::new();
         for directory in self.others() {

@@ -182,7 +182,7 @@ impl Watch {
         WatchedDirectory::wrap(self.owner.shared.clone(), String::new(), directory)
     }
 
-    /// Counts since the watch was made.
+    /// Returns the counts since the watch was made.
     pub fn stalls(&self) -> Stalls {
         self.check();
         let shared = &self.owner.shared;
@@ -251,7 +251,7 @@ impl Shared {
         }
     }
 
-    /// Calls under way, with the numbers of their slots.
+    /// Returns the calls under way, with the numbers of their slots.
     fn calls(&self) -> impl Iterator<Item = (usize, Call)> {
         self.slots.iter().enumerate().filter_map(|(number, slot)| Some((number, slot.read()?)))
     }
@@ -347,7 +347,7 @@ impl Shared {
         }
     }
 
-    /// Returns a number for a name, until [`Shared::forget`].
+    /// Returns a number that stands for a name until [`Shared::forget`].
     fn name(&self, name: String) -> u32 {
         let mut names = lock(&self.names);
         let number = names.iter().position(Option::is_none).unwrap_or(names.len());

@@ -45,7 +45,8 @@ pub(super) struct Slot {
 impl Slot {
     /// Puts a call into a free slot; `None` if none is found.
     pub(super) fn claim<'a>(slots: &'a [Slot], call: &Call) -> Option<&'a Slot> {
-        // Threads have their stacks apart, so most find their own slot free at once.
+        // The search begins at a slot that follows from an address on the stack. Threads have
+        // stacks of their own, so most find the first slot free.
         let here = std::ptr::from_ref(call).addr() as u64;
         let first = ((here >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
         let slot = (0..slots.len()).map(|step| &slots[(first + step) % slots.len()]).find(|slot| {

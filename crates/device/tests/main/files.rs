@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A folder beside the build's files: these are on a real file system, and the system's temporary
-/// folder need not be.
+/// Returns a folder beside the build's files, because these are on a real file system, and the
+/// system's temporary folder may not be.
 fn scratch() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch directory")
 }
@@ -69,7 +69,7 @@ fn a_method_the_file_system_refuses_is_replaced() {
     assert_eq!((file.method(), file.alignment()), (Method::Buffered, 1));
 }
 
-/// Names of this process's threads that the kernel made for its rings.
+/// Returns the names of those threads of this process that the kernel made for its rings.
 fn ring_workers() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("Linux").flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());

@@ -1,8 +1,8 @@
 //! Tests of the device layer through its public interface. They are one program, because each
 //! program is linked by itself.
 //!
-//! Miri runs the modules that reduce their work under it. The others take hours there, or need
-//! files, which Miri hardly has.
+//! Miri runs the modules that reduce their work for it. The other modules would take hours under
+//! Miri, or need files, which Miri hardly supports.
 
 mod conformance;
 mod delayed;

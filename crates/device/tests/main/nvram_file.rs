@@ -100,8 +100,8 @@ fn a_region_reads_the_same_at_another_address() {
         region.persist(*place, 16);
     }
     region.persist(0, 8);
-    // A copy is opened beside the region, because the region itself could get the address that it
-    // had.
+    // The test opens a copy beside the region. The region itself could be mapped at its former
+    // address again.
     let copy = folder.path().join("copy");
     fs::copy(&path, &copy).expect("copy");
     let copied = NvRegion::open_existing(&copy, EMULATED).expect("opened");

@@ -539,7 +539,7 @@ fn stalled_writers_wait_until_released_or_crashed() {
     });
 }
 
-/// Sectors of a file that are neither the old ones nor the new ones.
+/// Returns the number of sectors whose bytes are of no version of the file.
 fn garbage(bytes: &[u8], versions: &[u8]) -> usize {
     let is_whole = |sector: &&[u8]| versions.iter().any(|version| sector.iter().all(|byte| byte == version));
     bytes.chunks(512).filter(|sector| !is_whole(sector)).count()

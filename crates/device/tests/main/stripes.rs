@@ -17,7 +17,7 @@ fn memories(count: usize) -> Vec<Arc<dyn Directory>> {
     (0..count).map(|_| Arc::new(MemoryDirectory::new()) as Arc<dyn Directory>).collect()
 }
 
-/// Directories of one device, so that they crash together.
+/// Returns directories of one device, so that they crash together.
 fn inside(device: &SimDevice, count: usize) -> Result<Vec<Arc<dyn Directory>>, Error> {
     (0..count).map(|nth| device.directory().subdirectory(&nth.to_string())).collect()
 }
@@ -493,7 +493,7 @@ fn parts_of_files_removed_in_a_subdirectory_go_with_the_next_file_that_gets_part
         for name in inner.list().expect("list") {
             inner.remove(&name).expect("remove");
         }
-        // Every process dies here without syncing the removal, except the first.
+        // Only the first process syncs the removal before it dies.
         if life == 0 {
             inner.sync().expect("sync");
         }

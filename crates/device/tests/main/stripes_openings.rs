@@ -1,6 +1,6 @@
 //! One striped set, opened more than once: no opening removes or takes over parts that another
-//! made. Openings within one process and in several differ in nothing here, because the lock of a
-//! directory belongs to the opening.
+//! made. It makes no difference here whether the openings are in one process or in several, because
+//! the lock of a directory belongs to the opening.
 
 use katydid_device::{
     Cause, Create, Directory, Error, FileDirectory, Method, SimDevice, StripedDirectory, Verb, WriteMode,
@@ -122,7 +122,7 @@ fn a_removal_does_not_bury_the_parts_that_another_opening_has_made_meanwhile() {
         write(&two, "b", 2).expect("write");
         one.sync().expect("sync");
         check(&two, &[("b", 2)]);
-        // The first opening has the lock again, but not the lock under which it removed the file.
+        // The first opening removes `b` before it takes the lock anew.
         one.remove("b").expect("remove");
         write(&two, "c", 3).expect("write");
         let lock = locked.then(|| one.lock().expect("no opening has it"));

@@ -1,5 +1,5 @@
-//! The stall watch: a call that takes too long is counted, and named while it lasts and when it
-//! ends; other calls are not.
+//! The stall watch: a call that takes too long is counted, and an event names it while it lasts and
+//! when it ends. Other calls are neither counted nor named.
 //!
 //! Time is a clock that the test moves, and the device stands still until the test lets it go.
 
@@ -234,7 +234,7 @@ fn the_watcher_says_so_by_itself() {
     drop((directory, watch));
 }
 
-/// With a threshold of zero the watch is not in the way of calls.
+/// With a threshold of zero, calls do not pass through the watch.
 #[test]
 fn nothing_is_watched_without_a_threshold() {
     let device = SimDevice::new(1);

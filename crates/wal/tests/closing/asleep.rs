@@ -1,11 +1,11 @@
-//! Waits until every thread of the process sleeps, so that nothing more happens until the test does
-//! something. There is no clock: the kernel says which threads sleep, and a thread that was woken
-//! between two looks has a greater count of sleeps.
+//! Waits until every other thread of the process sleeps, so that nothing more happens until the
+//! test does something. No clock is used: the kernel says which threads sleep, and a thread that
+//! has woken up between two looks has slept more often at the second look.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Held by each test that uses [`wait_until_all_sleep`]: the threads of another test would never
-/// all sleep.
+/// Returns a guard that each test that uses [`wait_until_all_sleep`] holds, because the threads of
+/// another test running at the same time would never all sleep.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -28,7 +28,7 @@ pub fn wait_until_all_sleep() {
     panic!("a thread never sleeps");
 }
 
-/// Counts of sleeps of each other thread so far; none if one of them is awake.
+/// Returns how often each other thread has slept so far; `None` if one of them is awake.
 fn looks() -> Option<Vec<(String, String)>> {
     let own = std::fs::read_link("/proc/thread-self").expect("Linux");
     let own = own.file_name().expect("a thread's number").to_string_lossy().into_owned();

@@ -1,5 +1,5 @@
-//! Many threads make every kind of call while others close, in no order, over and over. The
-//! directory itself notices calls that come too late.
+//! Many threads make every kind of call while other threads close the log, in no order, over and
+//! over. The directory itself notices calls that come too late.
 
 use crate::asleep::alone;
 use crate::held::Opening;

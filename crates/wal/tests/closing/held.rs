@@ -166,7 +166,7 @@ impl Opening {
     }
 
     /// Holds up the call of `filter` before which `passing` changing calls have passed. The channel
-    /// receives the call when it was reached. If no such call was reached,
+    /// receives the call when a thread has reached it. If no thread reaches such a call,
     /// [`Opening::expect_nothing`] closes the channel.
     pub fn hold(&self, filter: ThreadFilter, passing: usize) -> Receiver<Held> {
         let ((reached, is_reached), (leave, leaves)) = (channel(), channel());
@@ -181,7 +181,7 @@ impl Opening {
         self.watched.hook.lock().expect("no panic").0 = Some(Box::new(hook));
     }
 
-    /// Holds up no further call. A call that is held up already stays so.
+    /// Holds up no further call. A call that is held up already remains held up.
     pub fn expect_nothing(&self) {
         drop(self.watched.plan.lock().expect("no panic").take());
     }
@@ -190,7 +190,7 @@ impl Opening {
         self.watched.ended.load(Ordering::SeqCst)
     }
 
-    /// Calls that must not have been made.
+    /// Returns the calls that must not have been made.
     pub fn faults(&self) -> Vec<String> {
         self.watched.faults.lock().expect("no panic").clone()
     }

@@ -73,7 +73,7 @@ fn the_last_handle_dropped_inside_a_device_call_gives_the_directory_back_when_th
     log.first().request(end, Durability::Durable);
     drop(log);
     is_dropped.recv().expect("it did not wait for itself");
-    // The call ends after that.
+    // The device call is still under way. The directory is free when the call has ended.
     while memory.lock().is_err() {
         std::thread::yield_now();
     }

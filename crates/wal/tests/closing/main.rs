@@ -22,8 +22,8 @@ use katydid_wal::{
     NvramOptions, Options, Record,
 };
 
-/// Options with small files, so that few records make segments, and with no thread that has a
-/// timer.
+/// Returns options with small files, so that a few records fill segments, and with no thread that
+/// has a timer.
 pub fn options(log: LogKind, background: Background) -> Options {
     let settings = MediumSettings {
         files: FileOptions {
@@ -49,7 +49,7 @@ pub fn options(log: LogKind, background: Background) -> Options {
 /// Bytes of a record's payload.
 pub const PAYLOAD: usize = 1000;
 
-/// Appends records whose first four bytes are their number. Returns the end of the last one.
+/// Appends records whose first four bytes are their number. Returns the end of the last record.
 pub fn append(log: &Log, numbers: std::ops::Range<u32>) -> Result<Lsn, Error> {
     let mut session = log.first().session()?;
     let mut end = log.first().reserved();
@@ -60,7 +60,7 @@ pub fn append(log: &Log, numbers: std::ops::Range<u32>) -> Result<Lsn, Error> {
     Ok(end)
 }
 
-/// The number of a record that [`append`] made.
+/// Returns the number of a record that [`append`] made.
 pub fn number(record: &Record) -> u32 {
     assert_eq!(record.payload.len(), 4 + PAYLOAD);
     u32::from_le_bytes(record.payload[..4].try_into().expect("four bytes"))

@@ -1,5 +1,5 @@
 //! One call is held up at each device call that it makes, in turn, while another thread makes a
-//! second call; one of the two closes.
+//! second call. One of the two calls closes the log.
 
 use crate::asleep::{alone, wait_until_all_sleep};
 use crate::held::{Opening, ThreadFilter, enlist};
@@ -62,7 +62,7 @@ impl<L: Clone + Send + Sync> Subject<L> {
             );
             let two = scope.spawn(|| {
                 let outcome = second.1(log);
-                // When a call to close returns, also the second one, the directory is free.
+                // When any call to close returns, even the second call, the directory is free.
                 let is_free = second.0 != "close" || memory.lock().is_ok();
                 (outcome, is_free)
             });
@@ -177,8 +177,8 @@ fn of_log(kind: LogKind, background: Background) -> Subject<Log> {
             let small = found.iter().flatten().filter(|record| record.payload.len() == 1004).map(number);
             let small: Vec<u32> = small.collect();
             assert!(found.iter().all(Result::is_ok), "{found:?}");
-            // A call that trims leaves none of the acknowledged records; all other calls leave all
-            // of them.
+            // A call that trims leaves none of the acknowledged records. Every other call leaves
+            // all of them.
             let is_trimmed = log.first().start() > log.first().recovery().start
                 || small.first().is_none_or(|first| *first >= KEPT);
             assert!(is_trimmed || small.starts_with(&(0..KEPT + 2).collect::<Vec<_>>()), "{small:?}");
@@ -208,8 +208,8 @@ fn no_thread_of_the_log_reaches_the_directory_after_close() {
     let _alone = alone();
     let subject = of_log(LogKind::Disk, Background::Threads);
     for name in ["katydid-log-maintenance", "katydid-log-syncer"] {
-        // The closing thread leads itself if the syncer gets no processor in time, so one attempt
-        // may not be enough.
+        // If the syncer gets no processor in time, the closing thread becomes the leader, so one
+        // attempt may not be enough.
         let mut held = 0;
         for _ in 0..100 {
             let calls = calls().into_iter().filter(|(name, _)| ["request", "raise_reserve"].contains(name));

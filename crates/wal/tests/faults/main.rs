@@ -37,7 +37,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Options with small segments, and a ring with room for all that a test appends at once.
+/// Returns options with small segments, and a ring with room for everything that a test appends at
+/// once.
 pub fn options(sync: SyncKind, place: &TestDevice) -> Options {
     Options {
         medium: FileOptions {
@@ -66,7 +67,7 @@ pub fn on_every_protocol_and_device(test: impl Fn(SyncKind, &TestDevice)) {
     }
 }
 
-/// The payload of a session's record.
+/// Returns the payload of a session's record.
 pub fn payload(session: u64, number: u64) -> Vec<u8> {
     let text = format!("session {session} record {number} ");
     text.into_bytes().into_iter().cycle().take(60 + (session * 37 + number * 101) as usize % 700).collect()

@@ -17,7 +17,7 @@ enum FaultDuration {
     Stays,
 }
 
-/// Makes a log of several segments that was not closed, and in which everything was acknowledged.
+/// Makes a log of several segments that was not closed. Every record in it was acknowledged.
 fn make(sync: SyncKind, place: &TestDevice) -> (Device, Vec<Acknowledged>) {
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
@@ -38,7 +38,8 @@ fn make(sync: SyncKind, place: &TestDevice) -> (Device, Vec<Acknowledged>) {
 /// The name of a file, and a range of its bytes.
 type Bytes = (String, Range<u64>);
 
-/// Returns a directory whose read number `nth` fails, and the place of that read once it was made.
+/// Returns a directory whose read number `nth` fails. Also returns the place of that read, which is
+/// known once the read was made.
 fn failing(
     inner: Arc<dyn Directory>,
     nth: usize,
@@ -96,7 +97,7 @@ fn each_read_fails(sync: SyncKind, place: &TestDevice, lasting: FaultDuration) {
                 refused += 1;
             }
             Ok(log) => {
-                // Opening read the place again, with success.
+                // The opening succeeded, because it read the place once more.
                 assert_eq!(lasting, FaultDuration::Once, "{what}: nobody missed it");
                 check(&log, &told, &what);
             }

@@ -115,7 +115,7 @@ fn a_preparation_that_panics_fails_the_log_and_hangs_nobody() {
     });
 }
 
-/// A call without an error to return panics, and the leader makes it with its latch held.
+/// A call that cannot return an error panics. The leader makes this call while it holds its latch.
 #[test]
 fn a_question_that_panics_fails_the_log_and_hangs_nobody() {
     on_every_protocol_and_device(|sync, place| {
@@ -123,8 +123,8 @@ fn a_question_that_panics_fails_the_log_and_hangs_nobody() {
     });
 }
 
-/// A thread that is unwinding already closes the log like any other, even if the device panics
-/// meanwhile.
+/// A thread that is already unwinding closes the log like any other thread, even if the device
+/// panics meanwhile.
 #[test]
 fn the_last_handle_dropped_by_a_panic_closes_the_log() {
     on_every_protocol_and_device(|sync, place| {

@@ -36,7 +36,7 @@ pub struct TestDevice {
 }
 
 impl TestDevice {
-    /// An empty device of this kind.
+    /// Returns an empty device of this kind.
     pub fn make(&self) -> Device {
         match self.kind {
             Kind::Simulated => Device::Simulated(SimDevice::new(1)),
@@ -50,7 +50,7 @@ impl TestDevice {
 }
 
 impl TestDevice {
-    /// An empty device of this kind whose faults are panics.
+    /// Returns an empty device of this kind whose faults are panics.
     pub fn make_panicking(&self) -> Device {
         let plan = Arc::new(Plan { panics: true, ..Plan::default() });
         match self.make() {
@@ -76,7 +76,8 @@ impl Device {
         }
     }
 
-    /// Contents of the simulated device, as programs see them; nothing for real files.
+    /// Returns the contents of the simulated device, as programs see them; an empty map for real
+    /// files.
     pub fn image(&self) -> BTreeMap<String, Vec<u8>> {
         match self {
             Device::Simulated(device) => device.image(),
@@ -84,7 +85,7 @@ impl Device {
         }
     }
 
-    /// Makes the next call fail that `choose` picks by its verb and the file's name; one call only.
+    /// Makes one call fail: the next call that `choose` picks by its verb and the file's name.
     pub fn fail_once(&self, mut choose: impl FnMut(Verb, &str) -> Option<Fault> + Send + 'static) {
         let mut left = true;
         let mut once = move |verb: Verb, name: &str| {
@@ -178,8 +179,8 @@ impl Plan {
         self.state.lock().expect("no panic")
     }
 
-    /// Makes the reads fail for which `predicate` is true, by the file's name and the range of
-    /// bytes.
+    /// Makes those reads fail for which `predicate` is true. The predicate gets the file's name and
+    /// the range of bytes.
     pub fn fail_reads(&self, predicate: impl FnMut(&str, Range<u64>) -> bool + Send + 'static) {
         self.lock().reads = Some(Box::new(predicate));
     }

@@ -1,6 +1,6 @@
-//! Any one call that changes the device fails, by its number: in opening, creating, appending,
-//! preparing, rotating, trimming and closing. Everything is done on the test's thread, so a number
-//! names the same call in every run.
+//! One call that changes the device fails. Each such call of a life is tried in turn, by its
+//! number: in opening, creating, appending, preparing, rotating, trimming and closing. Everything
+//! is done on the test's thread, so a number names the same call in every run.
 
 use crate::places::{self, TestDevice};
 use crate::{Acknowledged, append, check, options};
@@ -86,8 +86,8 @@ fn rounds(
     for _ in 0..2 {
         let log = match Log::open_in(device.directory(), options.clone()) {
             Ok(log) => log,
-            // Nothing was lost, so the opening may be tried again. (After a failed sync of names
-            // only the machine's restart shows which names exist.)
+            // Nothing was lost, so the opening may be tried again. (After a failed sync of names,
+            // only a restart of the machine shows which names exist.)
             Err(OpenError::Device(error)) if error.is_no_space_ahead() => {
                 *refused += 1;
                 Log::open_in(device.directory(), options.clone()).expect("a second time there is room")

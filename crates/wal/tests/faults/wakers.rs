@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Far longer than any step of these tests takes; a step that has not ended by then hangs.
+/// A time far longer than any step of these tests takes. A step that has not ended by then hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// A waker that runs `deed` once, and then sends the name of its thread.
@@ -46,8 +46,8 @@ fn poll(future: &mut Completion, waker: &Waker) -> Poll<Result<(), Error>> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// Returns a pending future of a record whose write stands still, and the channel to which its
-/// waker sends after `deed`.
+/// Returns a pending future of a record whose write stands still. Also returns the channel to which
+/// the future's waker sends after `deed`.
 fn pending(
     log: &Log,
     end: Lsn,

@@ -94,8 +94,8 @@ fn threads_that_meet_are_counted() {
     }
 }
 
-/// Returns the number of syncs for five commits without a waiter, which one thread serves when all
-/// are requested.
+/// Returns the number of syncs for five commits without a waiter. One thread serves the requests
+/// when all five have been made.
 fn syncs_of_requests(sync: SyncKind) -> u64 {
     let files = FileOptions { sync: sync.into(), ..FileOptions::default() };
     let options = Options {
@@ -157,8 +157,8 @@ fn a_thread_with_commits_in_flight_writes_each_group_that_it_completes() {
     let log = open(SyncDesign::Inline { group });
     let mut session = log.session().expect("session");
     let mut append = || session.append(&Append::new(Kind::USER, &[&[7; 100]])).expect("append").end;
-    // The time of the first group counts as over, because there was no write before it. A thread
-    // that waits writes that group, so that no thread of the log does.
+    // The time-out of the first group counts as reached, because there was no write before this
+    // group. A thread that waits writes that group, so that no thread of the log does.
     log.first().wait(append(), Durability::Durable).expect("durable");
     let before = log.counters();
     let mut told = Vec::new();
@@ -194,7 +194,7 @@ fn writes_of_units(group: Group) -> u64 {
         for _ in 0..UNIT / RECORD {
             end = session.append(&Append::new(Kind::USER, &[&payload])).expect("append").end;
             log.first().request(end, Durability::Durable);
-            // Waits until a round that began without a full unit has written.
+            // Waits for the write of a round that began without a full unit.
             while group.microseconds == 0 && log.first().durable() < end {
                 std::thread::yield_now();
             }

@@ -80,7 +80,7 @@ fn version_2_is_read_and_goes_on() {
     log.close().unwrap();
 }
 
-/// Name and bytes of every file of the directory.
+/// Returns the name and bytes of every file of the directory.
 fn content(directory: &MemoryDirectory) -> Vec<(String, Vec<u8>)> {
     let read = |name: String| {
         let file = directory.open_read_only(&name).unwrap();

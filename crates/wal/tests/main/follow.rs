@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Far longer than a record takes: a waiter that was not notified by then hangs.
+/// A time far longer than a record takes. A waiter that was not notified by then hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
 fn options() -> Options {

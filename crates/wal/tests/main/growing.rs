@@ -15,7 +15,7 @@ fn options() -> Options {
     sized(16 * KIB, 128 * KIB)
 }
 
-/// Options with a first segment and large ones of these sizes.
+/// Returns options with a first segment and large segments of these sizes.
 fn sized(first_segment_bytes: u64, segment_bytes: u64) -> Options {
     let files = FileOptions {
         first_segment_bytes,
@@ -49,7 +49,7 @@ fn fill(log: &Log, to: u64) -> Lsn {
     }
 }
 
-/// Lengths of the segments' files by their indexes.
+/// Returns the lengths of the segments' files by their indexes.
 fn lengths(directory: &MemoryDirectory) -> Vec<(u64, u64)> {
     let mut lengths: Vec<(u64, u64)> = (directory.list().expect("list").into_iter())
         .filter_map(|name| {

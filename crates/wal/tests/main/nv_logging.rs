@@ -24,7 +24,7 @@ fn made(log: LogKind) -> (SimDevice, SimNvram, Log) {
     (device, memory, log)
 }
 
-/// Appends `count` records. Returns the end of the last one.
+/// Appends `count` records. Returns the end of the last record.
 fn append(log: &Log, count: u64) -> Lsn {
     let mut session = log.session().expect("session");
     let ends = (0..count).map(|_| session.append(&Append::new(Kind::USER, &[&[7; 40]])).expect("append").end);

@@ -142,7 +142,7 @@ fn it_can_be_inspected_and_is_not_changed() {
     }
 }
 
-/// A caller that is told that a record is durable need not name it as a dependency of a later one.
+/// A caller that knows a record to be durable need not name it as a dependency of a later record.
 #[test]
 fn what_is_appended_after_something_durable_lies_above_it() {
     for (kind, inserter) in
@@ -203,12 +203,12 @@ fn fill(session: &mut Session, bytes: usize, class: AppendClass) -> Vec<Appended
     }
 }
 
-/// Whichever of the two is full: appends fail at once with `NoSpace`, trimming makes room, and
-/// critical records get the space that is kept for them.
+/// If the entries or the heap are full, appends fail at once with `NoSpace`, trimming makes room,
+/// and critical records get the space that is kept for them.
 #[test]
 fn entries_and_heap_each_have_an_end() {
-    // First few entries for a large heap, then many for a small one. The last number is the bytes
-    // of each record.
+    // First a large heap with few entries, then a small heap with many. The last number of a case
+    // is the bytes of each record.
     for (bytes, entries, size) in [(1 << 20, 128, 40), (64 << 10, 1 << 14, 400)] {
         let few_entries = entries == 128;
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());

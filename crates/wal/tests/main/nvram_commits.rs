@@ -122,8 +122,9 @@ fn a_commit_takes_one_fence_or_two() {
     }
 }
 
-/// Crashes at each step of a commit: if records lie apart, none counts before all are persisted,
-/// and some count if the crash comes between the fences.
+/// Crashes at each step of a commit. If records lie apart, no record counts before all of them are
+/// persisted, and some records count if the crash comes after the first fence and before the
+/// second.
 #[test]
 fn a_crash_within_a_commit_keeps_whole_records_up_to_the_first_that_is_not() {
     let seed = seed();
@@ -265,8 +266,8 @@ fn a_future_is_woken_by_the_commit_that_covers_it() {
     }
 }
 
-/// A crash leaves torn records, which an opening cuts off. If the log is closed then, one of these
-/// records may lie just behind its end.
+/// A crash leaves torn records, which an opening cuts off. If the log is closed after that, one of
+/// these records may lie just behind the log's end.
 #[test]
 fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_end() {
     let options = options(LogKind::NvRing);

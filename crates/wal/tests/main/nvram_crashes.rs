@@ -49,7 +49,7 @@ struct Model {
     /// Numbers and ends of the records that no thread has waited for.
     pending: Vec<(u64, Lsn)>,
     /// Numbers of the records that may have been trimmed. If sessions have chunks of their own, a
-    /// later number may lie lower.
+    /// record with a later number may lie lower.
     trimmed: BTreeSet<u64>,
     next: u64,
 }
@@ -95,8 +95,8 @@ fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng
                 let keep = rng.usize(0..4).min(live.len());
                 let to = if keep == 0 { log.first().sync() } else { Ok(live[live.len() - keep].1) };
                 let Ok(to) = to else { break };
-                // The trim may be done although the crash comes before it returns. The records from
-                // before this work lie lower than all records of this work.
+                // The trim may have taken effect although the crash comes before the call returns.
+                // The records from before this work lie lower than all records of this work.
                 live.retain(|(_, first)| *first >= to);
                 let stays = |number: &u64| live.iter().any(|(live, _)| live == number);
                 model.trimmed.extend(model.appended.keys().copied().filter(|number| !stays(number)));
@@ -233,7 +233,7 @@ fn open_again(device: &SimDevice, options: &Options, model: &mut Model, seed: u6
     work(&log, &memory, model, &mut rng, 3);
     log.close().expect(context);
     drop(log);
-    // The log was closed in order now.
+    // This time the log was closed before it is opened again.
     let log = Log::open_in(device.directory(), options.clone()).expect(context);
     assert!(matches!(log.first().recovery().finding, Finding::CleanEnd { closed: true }), "{context}");
     check(&log, model, context);
@@ -299,7 +299,8 @@ fn holes_become_padding_and_everything_else_stays() {
         let device = SimDevice::new(seed);
         let log = Log::open_in(device.directory(), options.clone()).expect("made");
         let mut session = log.session().expect("session");
-        // No thread reads how far the log is durable, as if the holes had always been there.
+        // No thread looks at the frontiers here, so no record stores a durable frontier above the
+        // holes that the test makes below.
         let places: Vec<_> = (0..30)
             .map(|number| {
                 let bytes = payload(number, rng.usize(0..120));
@@ -351,8 +352,8 @@ fn holes_become_padding_and_everything_else_stays() {
                     record.expect(&context).payload[..8].try_into().map(u64::from_le_bytes).expect("word")
                 })
                 .collect();
-            // If a record lacks one word, the opening that crashed may have stored just that word,
-            // and the record is whole.
+            // If a record lacks one word, the opening that crashed may have stored just that word.
+            // Then the record is whole.
             assert!(
                 expected.iter().all(|number| found.contains(number)),
                 "{context}, step {step}: {found:?}"
@@ -393,8 +394,8 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
         drop((session, log));
         let device = device.reopen_after_kill();
         let region = memory_of(&device).region();
-        // The entries are as a crash within a commit leaves them: all are set, in lap 1, but one,
-        // which is as its appender left it or has not arrived.
+        // The entries are as a crash within a commit leaves them. All but one are set, in lap 1.
+        // That one is as its appender left it, or has not arrived.
         let hole = rng.usize(0..places.len() - 2);
         for (nth, place) in places.iter().enumerate() {
             let entry = region.word(4096 + place.lsn.get() % (RING / 8));

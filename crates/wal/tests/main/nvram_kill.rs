@@ -41,7 +41,7 @@ fn numbers(log: &Log) -> Vec<u64> {
     numbers.collect()
 }
 
-/// Work of the child; nothing in an ordinary run.
+/// Does the work of the child. In an ordinary run it does nothing.
 #[test]
 fn child() {
     let (Ok(folder), Ok(kind)) = (std::env::var(FOLDER), std::env::var(KIND)) else { return };
@@ -55,7 +55,7 @@ fn child() {
         match sessions[number as usize % 2].append(&Append::new(Kind::USER, &[&bytes])) {
             Ok(appended) => {
                 live.push_back((number, appended.first));
-                // Every third record has no wait of its own: the next wait also covers it.
+                // Every third record has no wait of its own, because the next wait also covers it.
                 if !number.is_multiple_of(3) {
                     log.first().wait(appended.end, Durability::Durable).expect("wait");
                     writeln!(out, "\ntold {number}").expect("a parent");

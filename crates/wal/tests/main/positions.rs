@@ -10,8 +10,8 @@ use katydid_wal::{
 
 /// Positions on both sides of which records are appended.
 const BORDERS: [u64; 3] = [1 << 32, 1 << 48, 1 << 61];
-/// Maximum distance below the border at which the log begins, and minimum distance above it at
-/// which the log ends. Several rounds of the ring.
+/// The log begins at most this many bytes below the border, and ends at least this many bytes above
+/// it. This is several rounds of the ring.
 const NEAR: u64 = 64 << 10;
 
 fn options(inserter: InserterKind, sync: SyncKind) -> Options {

@@ -153,7 +153,7 @@ fn acknowledged_records_survive_a_crash_at_any_step() {
     }
 }
 
-/// A device with a log that begins `before` bytes below a position.
+/// Returns a device with a log that begins `before` bytes below a position.
 fn below(position: u64, before: u64, random: &mut Rng) -> SimDevice {
     let device = SimDevice::new(random.u64(..));
     Log::open_in(device.directory(), options(random)).unwrap().close().unwrap();
@@ -161,7 +161,7 @@ fn below(position: u64, before: u64, random: &mut Rng) -> SimDevice {
     device.reopen_after_kill()
 }
 
-/// No code keeps fewer bits of a position, or of a segment's number, than it has.
+/// Fails if some code keeps too few bits of a position or of a segment's number.
 #[test]
 fn acknowledged_records_survive_a_crash_where_positions_grow_by_a_bit() {
     const CAPACITY: u64 = (16 << 10) - 4096;

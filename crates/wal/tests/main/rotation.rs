@@ -43,7 +43,7 @@ struct Watch {
 #[derive(Debug, Default)]
 struct Gate {
     closed: bool,
-    /// The thread that prepares segments waits at the gate.
+    /// True while the thread that prepares segments is held up.
     held: bool,
 }
 

@@ -12,7 +12,8 @@ use std::sync::Arc;
 const UNIT: u64 = 4096;
 const DIRECTORIES: usize = 3;
 
-/// Options with segments of more than two units, so that all directories hold some of each segment.
+/// Returns options with segments of more than two units, so that each directory holds a part of
+/// each segment.
 fn options(random: &mut Rng) -> Options {
     Options {
         medium: FileOptions {
@@ -29,7 +30,7 @@ fn options(random: &mut Rng) -> Options {
     }
 }
 
-/// Directories of one device, so that they crash together.
+/// Returns a striped directory over directories of one device, so that they crash together.
 fn striped(device: &SimDevice) -> Result<Arc<dyn Directory>, katydid_device::Error> {
     let inside = |nth: usize| device.directory().subdirectory(&nth.to_string());
     let directories = (0..DIRECTORIES).map(inside).collect::<Result<_, _>>()?;

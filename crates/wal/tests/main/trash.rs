@@ -50,7 +50,7 @@ fn run(device: &SimDevice, method: Method) -> Vec<u64> {
     ends
 }
 
-/// Number of acknowledged records that the crash has destroyed.
+/// Returns the number of acknowledged records that the crash has destroyed.
 fn lost(device: &SimDevice, method: Method, ends: &[u64], what: &str) -> usize {
     // The interrupted write began with the block that the last acknowledged record ends in.
     let exposed = ends.last().map_or(0, |end| end / BLOCK * BLOCK);

@@ -28,8 +28,8 @@ fn options() -> Options {
     }
 }
 
-/// Options with which every run makes the same device calls, so that a test can crash at each of
-/// them.
+/// Returns options with which every run makes the same device calls, so that a test can crash at
+/// each of them.
 fn repeatable() -> Options {
     Options { background: Background::Caller, ..options() }
 }
@@ -48,8 +48,8 @@ fn append(log: &Log, number: u64, bytes: usize) -> Result<Seen, Error> {
     Ok(Seen { kind: ENTRY, number, first: appended.first, lsn: appended.lsn })
 }
 
-/// Truncates the log, and keeps one vote of this number. The vote is larger than a sector, so that
-/// a crash may lose only the vote.
+/// Truncates the log, and passes the vote of this number as the record to keep. The vote is larger
+/// than a sector, so that a crash may lose only the vote.
 fn truncate(log: &Log, position: Lsn, vote: u64) -> Result<Seen, Error> {
     let (number, kind) = (vote.to_le_bytes(), VOTE);
     let payload: [&[u8]; 2] = [&number, &[8; 1_500]];
@@ -97,7 +97,7 @@ impl Model {
             let rest = &self.live[skipped..];
             let same = rest.iter().zip(&found).take_while(|(live, found)| live == found).count();
             let more = &found[same..];
-            // Behind the whole suffix there may be the kept record.
+            // The kept record may lie behind the whole suffix.
             let is_kept = same == rest.len()
                 && more.len() == 1
                 && self.pending.is_some_and(|(_, vote)| more[0].number == vote);
@@ -214,7 +214,7 @@ fn a_crash_at_every_call_of_the_device_keeps_what_was_truncated_away() {
     }
 }
 
-/// A log with entries 1 to `count`, all durable.
+/// Returns a log with entries 1 to `count`, all durable.
 fn filled(device: &SimDevice, options: Options, count: u64) -> (Log, Vec<Seen>) {
     let log = Log::open_in(device.directory(), options).expect("open");
     let entries = (1..=count).map(|number| append(&log, number, 500).expect("append")).collect();

@@ -105,7 +105,7 @@ fn is_crash(error: &katydid_device::Error) -> bool {
     }
 }
 
-/// The records that the streams hold at or above the cut, one stream at a time.
+/// Returns the records that the streams hold at or above the cut. Reads one stream after the other.
 fn present(log: &Log, from: &[Lsn]) -> Option<BTreeSet<usize>> {
     let mut found = BTreeSet::new();
     for (log, from) in log.streams().iter().zip(from) {
@@ -174,7 +174,7 @@ fn live(
     }
 }
 
-/// Makes one call that a user makes; `None` after the crash.
+/// Makes one call, as a program does. Returns `None` after the crash.
 fn step(
     log: &Log,
     sessions: &mut [Session],
@@ -383,7 +383,7 @@ fn random_lives_on_every_protocol_keep_the_promises() {
     assert!(dropped > 0, "no record was ever there without what it depends on");
 }
 
-/// Number of random lives: the value of `KATYDID_ROUNDS`, or 400.
+/// Returns the number of random lives: the value of `KATYDID_ROUNDS`, or 400.
 fn rounds() -> usize {
     std::env::var("KATYDID_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(400)
 }

@@ -62,7 +62,7 @@ impl Commit for Session {
     }
 }
 
-/// Options with small files, and with an id that is the same in every run.
+/// Returns options with small files, and with an id that is the same in every run.
 pub fn options(inserter: InserterKind, sync: SyncKind) -> Options {
     let settings = InserterSettings { chunk_bytes: 512, chunk_always: true, ..InserterSettings::default() };
     Options {

@@ -13,7 +13,7 @@ fn marks() -> Options {
     }
 }
 
-/// A log of three streams with a record in each.
+/// Returns a log of three streams with a record in each.
 fn three() -> Arc<dyn Directory> {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
     let log = open_in(directory.clone(), 3, marks()).expect("open");

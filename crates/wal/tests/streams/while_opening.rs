@@ -117,7 +117,7 @@ fn damage_between_two_readings_is_found_by_the_second() {
             assert_eq!(stream, undecided.stream);
             assert!(at < undecided.end);
         }
-        // Otherwise the walk itself has found the damage, or came to the record's stream later.
+        // In other runs the walk itself has found the damage, or came to the record's stream later.
         other => panic!("{other:?}"),
     }
 }

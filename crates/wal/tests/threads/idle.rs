@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
-/// Voluntary and involuntary context switches of the log's threads in this process, by thread.
+/// Returns the voluntary and involuntary context switches of the log's threads in this process, by
+/// thread.
 fn switches() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").expect("Linux").flatten() {

@@ -10,7 +10,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// State and context switches of the watchers in this process, by thread.
+/// Returns the state and context switches of the watchers in this process, by thread.
 fn watchers() -> BTreeMap<String, (bool, String)> {
     let mut found = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").expect("Linux").flatten() {
@@ -26,7 +26,8 @@ fn watchers() -> BTreeMap<String, (bool, String)> {
     found
 }
 
-/// Maximum number of looks before this test expects a state, with work in between.
+/// Maximum number of looks, with work in between, before the watchers must be in the expected
+/// state.
 const ROUNDS: usize = 50;
 
 fn work() -> u64 {

@@ -38,7 +38,7 @@ fn append(session: &mut Session, records: u64) {
     }
 }
 
-/// The states of this process's tracker threads.
+/// Returns the states of this process's tracker threads.
 fn trackers() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").expect("Linux").flatten().map(|task| task.path());
     let named = tasks.filter(|path| {
@@ -89,8 +89,8 @@ fn it_finds_what_nobody_asks_for_while_other_sessions_are_idle() {
         let mut session = log.session().expect("session");
         for _ in 0..4 {
             wait_asleep(&log);
-            // Appends several times the bytes after which an owner notifies the tracker, and no
-            // more than appenders may run ahead.
+            // Appends several times the bytes after which an owner notifies the tracker, but at
+            // most the bytes by which appenders may run ahead.
             append(&mut session, 1000);
             let rung_for = log.first().reserved().get() - (64 << 10);
             while log.first().filled().get() < rung_for {
@@ -132,7 +132,7 @@ fn it_ends_when_its_log_is_closed_or_dropped_asleep_or_not() {
             }
             if round % 3 == 0 {
                 log.close().expect("close");
-                // The tracker ends although a session is left.
+                // The tracker has ended although a session is left.
                 wait_gone();
             }
             drop((session, log));
@@ -154,7 +154,7 @@ fn it_ends_when_its_log_fails_asleep_or_not() {
             }
             device.fail_when(|verb, _, _| (verb == Verb::Write).then_some(Fault::Io));
             log.sync().expect_err("the device fails");
-            // The tracker ends although handles are left.
+            // The tracker has ended although handles are left.
             wait_gone();
             let refused = session.append(&Append::new(Kind::USER, &[b"late"]));
             assert!(matches!(refused, Err(AppendError::Poisoned { .. })), "{inserter}: {refused:?}");

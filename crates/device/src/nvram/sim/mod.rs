@@ -122,7 +122,7 @@ impl SimNvram {
         self.shared.is_crashed()
     }
 
-    /// Numbers of calls before the crash, or so far.
+    /// Returns the numbers of calls before the crash, or so far.
     pub fn counts(&self) -> Counts {
         self.shared.state().counts
     }
@@ -200,7 +200,7 @@ pub(crate) trait CrashPeer: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 struct State {
     lines: Lines,
-    /// Lines by the thread that has written them back.
+    /// For each thread, the lines that it has written back and not fenced.
     pending: HashMap<ThreadId, Vec<WrittenBack>>,
     counts: Counts,
     steps: u64,
@@ -244,7 +244,7 @@ impl Shared {
         (0..self.bytes / LINE_BYTES as usize).for_each(|index| state.lines.see(index, self.line(index)));
     }
 
-    /// Returns whether the memory has not crashed, so that the caller's step still has an effect.
+    /// Returns true if the memory has not crashed, so that the caller's step still has an effect.
     fn alive(&self, state: &mut State) -> bool {
         if !state.crashed && state.peer.as_ref().is_some_and(|peer| peer.is_crashed()) {
             self.crash(state);

@@ -185,7 +185,8 @@ mod tests {
         lines.fence(first);
         assert!(survivors(&lines, 50).iter().all(|line| *line == [2; WORDS]));
         assert_eq!(lines.unkept(), 0);
-        // Nor does a late fence of a line that was clean when it was written back.
+        // A late fence of a line that was clean when it was written back does not bring it back
+        // either.
         let clean = lines.write_back(0, [2; WORDS]);
         let newer = lines.write_back(0, [3; WORDS]);
         lines.fence(newer);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(super) const SEGMENT_BYTES: u64 = 16 << 10;
 const RING_BYTES: usize = 16 << 10;
 
-/// Options with small segments, one spare segment and a fixed id.
+/// Returns options with small segments, one spare segment and a fixed id.
 pub(super) fn options() -> Options {
     Options {
         medium: FileOptions {
@@ -37,8 +37,8 @@ pub(super) fn options() -> Options {
     }
 }
 
-/// Options for a seed: with every other seed segments double, from 8 to 64 KiB, so that crash cases
-/// meet both kinds.
+/// Returns options for a seed. With every other seed segments double from 8 to 64 KiB, so that
+/// crash cases meet both kinds of logs.
 pub(super) fn options_of(seed: u64) -> Options {
     match seed % 2 {
         0 => options().map_files(|files| FileOptions {
@@ -191,7 +191,7 @@ impl Writer {
         Reader::new(self.store.clone(), Arc::new(extent), extent.start, RecordFilter::Users)?.collect()
     }
 
-    /// The payloads of all records.
+    /// Returns the payloads of all records.
     pub fn payloads(&self) -> Vec<Vec<u8>> {
         self.records().unwrap().into_iter().map(|record| record.payload).collect()
     }
@@ -221,7 +221,7 @@ pub(super) fn bytes_of(directory: &dyn Directory) -> Bytes {
     directory.list().unwrap().into_iter().map(read).collect()
 }
 
-/// A directory with these files.
+/// Returns a directory with these files.
 pub(super) fn directory_of(bytes: &Bytes) -> Arc<dyn Directory> {
     let directory = MemoryDirectory::new();
     for (name, content) in bytes {
@@ -246,7 +246,7 @@ pub(super) fn refusal(bytes: &Bytes) -> OpenError {
     error
 }
 
-/// File and offset of a position, for logs with the options above.
+/// Returns the file and offset of a position, for logs with the options above.
 pub(super) fn place(at: Lsn) -> (String, usize) {
     let geometry = crate::geometry::Geometry::new(SEGMENT_BYTES);
     (crate::segment::header::name(geometry.index(at)), geometry.offset(at) as usize)

@@ -306,7 +306,7 @@ fn striped() -> (Arc<dyn Directory>, [Arc<dyn Directory>; 2]) {
     (Arc::new(StripedDirectory::open(places.to_vec(), 4096).unwrap()), places)
 }
 
-/// The first block of a file, which names its set and its parts.
+/// Returns the first block of a file, which names its set and its parts.
 fn first_block(place: &Arc<dyn Directory>, file: &str) -> Vec<u8> {
     let mut block = vec![0; 4096];
     place.open_read_only(file).unwrap().read_at(&mut block, 0).unwrap();

@@ -53,7 +53,7 @@ fn make() -> Bytes {
     bytes_of(directory.as_ref())
 }
 
-/// The contents of the log, one line for each record.
+/// Returns the contents of the log, one line for each record.
 fn list() -> String {
     let files = make();
     let inspection = inspect(super::bench::directory_of(&files).as_ref()).unwrap();

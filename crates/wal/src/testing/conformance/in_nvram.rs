@@ -7,7 +7,7 @@ use katydid_device::{Fault, SimDevice, Verb};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Sizes with the smallest rings.
+/// Returns sizes with the smallest rings.
 fn tiny() -> Sizes {
     let mut sizes = small();
     sizes.medium.memory.bytes = 32 << 10;

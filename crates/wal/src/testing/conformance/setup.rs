@@ -18,7 +18,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Options of a log of this kind.
+    /// Returns the options of a log of this kind.
     pub fn options(self, kind: LogKind) -> Options {
         Options { medium: self.medium.medium(kind), ..self.common }
     }
@@ -37,7 +37,7 @@ pub(super) fn small() -> Sizes {
     Sizes { medium: MediumSettings { files, memory: memory_of(4 << 20), entries: 0 }, common }
 }
 
-/// Sizes at which ordinary records meet no limit.
+/// Returns sizes at which ordinary records meet no limit.
 pub(super) fn roomy() -> Sizes {
     let files = FileOptions { segment_bytes: 1 << 20, ..FileOptions::default() };
     let common = Options { reserve_bytes: 64 << 10, ..Options::default() };
