@@ -6,7 +6,7 @@
 //!    any thread.
 //! 2. Priorities (probabilistic concurrency testing, Burckhardt et al., ASPLOS 2010): the thread of
 //!    the highest priority runs. At a few random places of the run the running thread's priority
-//!    becomes the lowest. So that thread is delayed for long while the others run on.
+//!    becomes the lowest. Therefore this thread waits for long while the other threads run on.
 //! 3. Lines: priorities as in strategy 2, but the seed picks a few lines of the code. Each time the
 //!    running thread passes a picked line, its priority becomes the lowest with probability 1/2. A
 //!    line that threads rarely pass is picked as often as any other. So this strategy delays

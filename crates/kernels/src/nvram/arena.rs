@@ -124,7 +124,7 @@ impl Arenas {
         }
     }
 
-    /// Number of chunks for appenders.
+    /// Number of chunks that appenders may use.
     pub fn chunks(&self) -> u64 {
         self.chunks - 1
     }

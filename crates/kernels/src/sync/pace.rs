@@ -122,8 +122,8 @@ impl Pace {
         (Round { start: Some(Instant::now()) }, requests)
     }
 
-    /// Begins a round of a leader that serves callers that do not block. `bytes` returns the number
-    /// of reserved bytes that are not written yet.
+    /// Begins a round of a leader that serves non-blocking callers. `bytes` returns the number of
+    /// reserved bytes that are not written yet.
     pub(super) fn begin_serving(&self, bytes: impl Fn() -> u64) -> Round {
         if CHECKED {
             return Round { start: None };

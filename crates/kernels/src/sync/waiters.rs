@@ -272,7 +272,7 @@ impl Appointed {
     }
 }
 
-/// Result of a look at the pending waiters.
+/// Result of [`Baton::settle`]: the covered waiters, and the waiter that leads next.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) covered: Covered,

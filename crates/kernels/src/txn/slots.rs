@@ -290,7 +290,7 @@ impl Slots {
         Ok((Timestamp::of(tick, slot), bound))
     }
 
-    /// Outcome of a beginning reader's look at a slot.
+    /// Outcome of the look that a reader takes at a slot when it begins.
     fn meet(&self, at: usize, acknowledged: Timestamp, bound: Timestamp) -> Meeting {
         let seen = self.slots[at].word.load(SeqCst);
         let (tick, phase) = parts(seen);
@@ -387,7 +387,7 @@ pub struct Stuck {
     pub writer: Timestamp,
 }
 
-/// Outcome of a beginning reader's look at a slot.
+/// Outcome of the look that a reader takes at a slot when it begins.
 enum Meeting {
     /// The slot's owner adds no version below the reader's bound, or has all its versions in place.
     Passed,

@@ -104,7 +104,7 @@ pub(super) struct Decision {
     pub(super) yields: u32,
     /// Delay of a leader of blocking committers; `enough` counts committers.
     pub(super) delay: Delay,
-    /// Delay of a leader that serves callers that do not block; `enough` counts bytes.
+    /// Delay of a leader that serves non-blocking callers; `enough` counts bytes.
     pub(super) serving_delay: Delay,
 }
 
