@@ -6,7 +6,7 @@
 use crate::common::{self, options_for, with_advanced};
 use crate::device::{CallPoint, Watched, held_up};
 use katydid::{BackupOptions, ChangesFrom, Database, EngineKind, Error, Options, Result, Table};
-use katydid_device::{Directory, Fault, MemoryDirectory, SimDevice, Verb};
+use katydid_device::{Cause, Directory, Fault, MemoryDirectory, SimDevice, Verb};
 use std::future::Future;
 use std::num::NonZeroU64;
 use std::pin::Pin;
@@ -155,6 +155,9 @@ pub fn the_last_handle_waits_as_well(engine: EngineKind) {
     database.put(&table, "k", "v").unwrap();
     let (held, last) = held_up(CallPoint::Write("katydid.control"), move || drop(database));
     held.reached.recv().unwrap();
+    // The log has a lock of its own, which would refuse an opening but not a repair or a check.
+    let refused = memory.lock().expect_err("the directory was given back too early");
+    assert!(matches!(refused.cause, Cause::Locked(_)), "{refused}");
     match Database::open_in(Arc::new(memory.clone()), options_for(engine)) {
         Err(Error::Locked { .. }) => {}
         other => panic!("the directory was given back too early: {other:?}"),
