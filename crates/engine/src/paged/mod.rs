@@ -25,6 +25,8 @@ mod log_needed_tests;
 pub(crate) mod log_record;
 mod log_room;
 pub(crate) mod open;
+#[cfg(test)]
+mod order_tests;
 mod own_writes;
 pub(crate) mod page;
 pub(crate) mod pool;

@@ -175,6 +175,30 @@ fn a_commit_that_could_not_free_what_it_let_go_of_does_not_keep_the_log() {
     assert!(report.is_sound(), "{:#?}", report.faults);
 }
 
+/// A checkpoint captures a committed transaction that still has a long value to free, and the commit
+/// record lies below the checkpoint. Recovery learns only from the capture that the transaction is
+/// committed. Otherwise it would roll back an acknowledged commit, and the opening would fail.
+#[test]
+fn a_commit_that_could_not_free_what_it_let_go_of_stands_after_a_checkpoint_and_a_crash() {
+    let device = SimDevice::new(1);
+    let (database, table) = open(&device);
+    database.put(&table, "long", LONG).expect("put");
+    fill(&database, &table);
+    let txn = database.begin().expect("begin");
+    txn.put(&table, "long", "short").expect("put");
+    fail_reads_of_pages(&device);
+    let committed = txn.commit().expect("the commit stands");
+    database.paged().engine().checkpoint_all().expect("checkpoint");
+    assert!(unended(&database), "the test shows nothing");
+    device.heal();
+    device.freeze();
+    let device = device.reopen_with(1, Survival::DropAll);
+    let (database, table) = open(&device);
+    assert_eq!(database.get(&table, "long").expect("get").as_deref(), Some(&b"short"[..]), "{committed:?}");
+    let report = database.verify(None).expect("verify");
+    assert!(report.is_sound(), "{:#?}", report.faults);
+}
+
 #[test]
 fn a_table_whose_creation_could_not_be_rolled_back_is_not_seen() {
     let device = SimDevice::new(1);

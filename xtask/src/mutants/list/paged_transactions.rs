@@ -3,8 +3,8 @@
 
 use super::tests::{
     ANALYSIS, BODY_THREADS, CAPTURE, CRASH, DEADLOCKS, DURABILITY_WAITER, EXECUTORS, FAR_DATABASES,
-    FOR_UPDATE, LOCK_MODES, LOCK_RANGES, OPEN_RANGES, ORDER, PAGED_RACES, RELEASE, SKIP_LOCKED, TURNS,
-    UNFINISHED,
+    FOR_UPDATE, LOCK_MODES, LOCK_RANGES, OPEN_RANGES, ORDER, PAGED_ORDER, PAGED_RACES, RELEASE, SKIP_LOCKED,
+    TURNS, UNFINISHED,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -126,7 +126,7 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/paged/writer.rs",
         old: "depends_on(after.max(self.after));",
         new: "depends_on(after);",
-        tests: ORDER,
+        tests: PAGED_ORDER,
     },
     Mutant {
         name: "order: a commit is not put above those it depends on",
@@ -168,7 +168,7 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/paged/active.rs",
         old: "state: if state.committed { State::Committed } else { State::Active },",
         new: "state: if state.committed && state.chains.is_empty() { State::Committed } else { State::Active },",
-        tests: CRASH,
+        tests: UNFINISHED,
     },
     Mutant {
         name: "two transactions may update one key",
