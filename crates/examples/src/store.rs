@@ -128,7 +128,7 @@ impl Shop {
         self.items.range(txn, Prefix(prefix)).limit(limit).map(|row| Ok(row?.1.0)).collect()
     }
 
-    /// The latest orders of a customer.
+    /// Returns the latest orders of a customer.
     pub fn orders_of(&self, txn: &Transaction, customer: &str, limit: usize) -> katydid::Result<Vec<Order>> {
         let mut orders = Vec::new();
         for id in self.by_customer.keys(txn, customer).rev().take(limit) {
@@ -137,7 +137,7 @@ impl Shop {
         Ok(orders)
     }
 
-    /// Numbers of orders, cents and units sold.
+    /// Returns the numbers of orders, cents and units sold.
     pub fn report(&self, txn: &Transaction) -> katydid::Result<(u64, u64, u64)> {
         self.orders.rows().range(txn, ..).try_fold((0, 0, 0), |(orders, cents, units), row| {
             let (_, Json(order)) = row?;

@@ -14,7 +14,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path of text")
 }
 
-/// The output of a program. A failure of the program fails the test.
+/// Returns the output of a program. A failure of the program fails the test.
 fn run(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output().expect("it runs");
     let told = String::from_utf8_lossy(&output.stderr);
@@ -100,7 +100,7 @@ fn an_order_that_was_answered_is_there_after_the_shop_was_killed() {
     }
 }
 
-/// The number after `name` in a line such as `ready 0 leased 0 done 7`.
+/// Returns the number after `name` in a line such as `ready 0 leased 0 done 7`.
 fn number(line: &str, name: &str) -> u64 {
     let mut words = line.split_whitespace().skip_while(|word| *word != name);
     words.nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no {name} in {line:?}"))
@@ -152,7 +152,7 @@ fn a_log_that_follows_has_each_event_once() {
     assert!(tail.ends_with("2000 events\n") && tail.contains("something happened"), "{tail}");
 }
 
-/// The value of the line that begins with `name`, in Prometheus's text format.
+/// Returns the value of the line that begins with `name`, in Prometheus's text format.
 fn sample(page: &str, name: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }

@@ -9,7 +9,7 @@
 //! distinguish its own delay from the frontier's.
 //!
 //! 1. A look asks the inserter how far the log is filled, as the leader of a write does, and
-//!    compares the answer with the reserved frontier before the question.
+//!    compares the answer with the reserved frontier as it was before the question.
 //! 2. A standstill begins with the first look that finds the frontier at a position with reserved
 //!    bytes beyond it. It ends with the first look that finds the frontier elsewhere, or nothing
 //!    reserved beyond it. A measured standstill is therefore too long or too short by at most one

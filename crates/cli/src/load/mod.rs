@@ -151,7 +151,7 @@ pub struct Input {
 }
 
 impl Source {
-    /// Name of the table.
+    /// Returns the name of the table.
     #[cfg(feature = "replica")]
     pub fn table(&self) -> &str {
         &self.table

@@ -102,7 +102,7 @@ fn written(folder: &Path, entries: impl Iterator<Item = io::Result<Entry>>) -> i
     Ok(run)
 }
 
-/// Reads the next entry of a run. `None` at its end.
+/// Reads the next entry of a run. Returns `None` at the end of the run.
 fn next_entry(run: &mut impl Read) -> io::Result<Option<Entry>> {
     let mut lengths = [0; 8];
     match run.read_exact(&mut lengths[..1]) {

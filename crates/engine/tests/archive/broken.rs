@@ -68,7 +68,7 @@ fn crashes_at_each_call(engine: EngineKind) {
     }
 }
 
-/// However often little is archived, there are few files.
+/// The archive has few files even if little is archived at a time, and often.
 #[test]
 fn small_files_are_joined() {
     ENGINES.into_iter().for_each(joined);

@@ -122,7 +122,7 @@ fn campaign() {
     println!("evidence: {points} restored points");
 }
 
-/// The file of a restored database is as long as the archived log needs it.
+/// The file of a restored database is as long as the archived log requires.
 #[test]
 fn a_file_that_has_grown_since_the_backup_is_restored() {
     let database =
@@ -189,7 +189,7 @@ fn goes_on(engine: EngineKind) {
     assert_eq!(rows_of(&to)[&("rows", b"once".to_vec())], b"more");
 }
 
-/// A restore to a time is one to the last moment that the archive has noted at or before it.
+/// A restore to a time restores the last moment that the archive has noted at or before that time.
 #[test]
 fn a_time_is_the_last_moment_noted() {
     ENGINES.into_iter().for_each(times);

@@ -28,7 +28,7 @@ fn options(engine: EngineKind) -> Options {
     options
 }
 
-/// A database with rows in its checkpoint and rows in its log only.
+/// Returns a database with rows in its checkpoint and rows in its log only.
 fn source(engine: EngineKind, device: &SimDevice) -> (Database, Table) {
     let database = Database::open_in(device.directory(), options(engine)).expect("open");
     let table = database.table("rows").expect("table");

@@ -20,8 +20,8 @@ fn fault(outcome: katydid::Result<BackupReport>) -> CopyFault {
     }
 }
 
-/// Options of an increment. At each report of its progress `writers` write, and a checkpoint is
-/// taken.
+/// Returns options of an increment. At each report of its progress `writers` write, and a
+/// checkpoint is taken.
 fn beside(database: &Database, writers: &Arc<Mutex<Vec<Writer>>>) -> BackupOptions {
     let (database, writers) = (database.clone(), writers.clone());
     let table = database.table("rows").expect("table");

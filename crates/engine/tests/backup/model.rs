@@ -41,7 +41,7 @@ impl Writer {
         Writer { number, rng: Rng::with_seed(seed ^ (number as u64) << 32), rows, done: Vec::new() }
     }
 
-    /// Number of the writer's acknowledged transactions.
+    /// Returns the number of the writer's acknowledged transactions.
     pub fn count(&self) -> u64 {
         self.done.len() as u64
     }

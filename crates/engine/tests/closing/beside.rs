@@ -65,7 +65,8 @@ fn begun(world: &World) -> Option<Transaction> {
     Some(world.database.begin().unwrap())
 }
 
-/// A transaction that has changed more than the cache holds, and whose undo is only in the log.
+/// Returns a transaction that has changed more than the cache holds, and whose undo is only in the
+/// log.
 fn long(world: &World) -> Option<Transaction> {
     let txn = world.database.begin().unwrap();
     for number in 0..60 {
@@ -218,7 +219,8 @@ fn options(engine: EngineKind) -> Options {
     options
 }
 
-/// A database that was filled, closed and opened again, so that its pages are not in memory.
+/// Returns a database that was filled, closed and opened again, so that its pages are not in
+/// memory.
 fn world(engine: EngineKind) -> (World, Watched, MemoryDirectory) {
     let memory = MemoryDirectory::new();
     let database = Database::open_in(Arc::new(memory.clone()), options(engine)).unwrap();

@@ -108,12 +108,12 @@ impl Watched {
         Watched { inner, path: String::new(), watch: Arc::default() }
     }
 
-    /// To be called when `close` has returned: from now on each call is late.
+    /// Notes that `close` has returned: from now on each call is late.
     pub fn is_closed(&self) {
         self.watch.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Calls that ended after `close` had returned.
+    /// Returns the calls that ended after `close` had returned.
     pub fn late(&self) -> Vec<String> {
         self.watch.late.lock().unwrap().clone()
     }

@@ -59,20 +59,20 @@ macro_rules! suite {
 pub type Rng = fastrand::Rng;
 pub type Row = (Vec<u8>, Vec<u8>);
 
-/// The seed to use: `KATYDID_SEED` replays a failure, otherwise `default`.
+/// Returns the seed to use: `KATYDID_SEED` replays a failure, otherwise `default`.
 pub fn seed(default: u64) -> u64 {
     std::env::var("KATYDID_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// A seed that no run had before. The seed leaves room above itself, because tests add numbers to
-/// seeds.
+/// Returns a seed that no run had before. The seed leaves room above itself, because tests add
+/// numbers to seeds.
 pub fn fresh_seed() -> u64 {
     fastrand::u64(..1 << 48)
 }
 
-/// The seeds of a test: `fixed` seeds that begin at `first` in every run, and then `fresh` new
-/// seeds, the first of which is printed. If `KATYDID_SEED` is set, the same number of seeds begins
-/// at that seed instead.
+/// Returns the seeds of a test: `fixed` seeds that begin at `first` in every run, and then `fresh`
+/// new seeds, the first of which is printed. If `KATYDID_SEED` is set, the same number of seeds
+/// begins at that seed instead.
 pub fn seeds(first: u64, fixed: u64, fresh: u64) -> impl Iterator<Item = u64> {
     let told = std::env::var("KATYDID_SEED").is_ok();
     let new = if told { seed(first).wrapping_add(fixed) } else { fresh_seed() };
@@ -97,7 +97,7 @@ pub const SMALL_PAGES: PagedOptions = PagedOptions {
     view_bytes_max: 64 << 20,
 };
 
-/// Options with the smallest cache, small segments, and frequent checkpoints.
+/// Returns options with the smallest cache, small segments, and frequent checkpoints.
 pub fn small_options() -> Options {
     let mut options = Options {
         engine: SMALL_PAGES.into(),
@@ -160,7 +160,7 @@ thread_local! {
     static LOG: Cell<LogKind> = const { Cell::new(LogKind::Disk) };
 }
 
-/// Medium of the log for the test that runs on this thread.
+/// Returns the medium of the log for the test that runs on this thread.
 pub fn log() -> LogKind {
     LOG.get()
 }

@@ -6,7 +6,7 @@ use katydid::{Database, Result, Table, Transaction};
 /// to another database.
 pub type Use = (&'static str, fn(&Database, &Transaction, &Table) -> Result<()>);
 
-/// Every method that takes a table. Key `"k"` may be there, key `"new"` is not.
+/// Returns every method that takes a table. Key `"k"` may be there, key `"new"` is not.
 pub fn each_use_of_a_table() -> Vec<Use> {
     vec![
         ("Database::get", |database, _, table| database.get(table, "k").map(drop)),

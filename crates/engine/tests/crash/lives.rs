@@ -347,7 +347,8 @@ impl Life {
     }
 }
 
-/// A failing device is never taken for a damaged store, nor for a mistake in the program.
+/// Asserts that a call has not taken a failing device for a damaged store, or for a mistake in the
+/// program.
 fn may_fail_so(error: &Error) {
     let is_of_device = match error {
         Error::MustRollBack { cause } => return may_fail_so(cause),

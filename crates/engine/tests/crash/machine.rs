@@ -118,7 +118,7 @@ impl Kind {
     }
 }
 
-/// Options under which everything happens often: eviction, checkpoints, segment changes.
+/// Returns options under which everything happens often: eviction, checkpoints, segment changes.
 pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     let mut options = crate::common::small_options();
     let memory = MemoryOptions {
@@ -145,7 +145,7 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     options
 }
 
-/// The settings of every medium that the log may be in.
+/// Returns the settings of every medium that the log may be in.
 fn settings(seed: u64, kind: Kind) -> MediumSettings {
     // By itself `adaptive` has several writes under way only on slow devices.
     let depth = [4, 1][(seed / Kind::without_inserters(kind.engine)) as usize % 2];
@@ -344,7 +344,7 @@ impl Machine {
         self.kind.unwrap_or_else(|| Kind::of(self.engine, seed))
     }
 
-    /// Lock release of a database that is opened with this seed.
+    /// Returns the lock release of a database that is opened with this seed.
     pub fn lock_release(&self, seed: u64) -> LockRelease {
         self.kind(seed).lock_release
     }

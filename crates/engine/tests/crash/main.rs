@@ -268,7 +268,7 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The engine of a replay, from the environment.
+/// Returns the engine of a replay, from the environment.
 fn engine() -> EngineKind {
     std::env::var("KATYDID_ENGINE").map_or(EngineKind::Paged, |name| name.parse().expect("an engine"))
 }

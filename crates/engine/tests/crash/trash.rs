@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 /// Step numbers by the kind of file that the step writes or syncs.
 type Steps = BTreeMap<&'static str, Vec<u64>>;
 
-/// The kinds of files that the test must reach.
+/// Returns the kinds of files that the test must reach.
 pub fn kinds(engine: EngineKind) -> &'static [&'static str] {
     match engine {
         EngineKind::Paged => &["pages", "double-write area", "control file", "log's control file"],
@@ -28,7 +28,7 @@ pub fn kinds(engine: EngineKind) -> &'static [&'static str] {
     }
 }
 
-/// The kind of file that a path names; none for directories, and for segments of the log.
+/// Returns the kind of file that a path names; none for directories, and for segments of the log.
 fn kind(path: &str) -> Option<&'static str> {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name {

@@ -22,7 +22,7 @@ pub struct DiskImage {
 }
 
 impl DiskImage {
-    /// Bytes of all files and regions.
+    /// Returns the number of bytes in all files and regions.
     pub fn bytes(&self) -> usize {
         self.files.values().chain(self.regions.values()).map(|bytes| bytes.len()).sum()
     }
@@ -85,7 +85,7 @@ impl Disk {
         DiskImage { files, regions }
     }
 
-    /// Number of calls.
+    /// Returns the number of calls.
     pub fn calls(&self) -> u64 {
         self.state.calls.load(Ordering::Relaxed)
     }

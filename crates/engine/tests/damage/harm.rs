@@ -38,7 +38,7 @@ pub enum Harm {
 }
 
 impl Harm {
-    /// Every harm to a sector of this subject, and every harm to a whole file.
+    /// Returns every harm to a sector of this subject, and every harm to a whole file.
     pub fn all(subject: &Subject) -> (Vec<Harm>, Vec<Harm>) {
         let mut of_sector = vec![Harm::Flip, Harm::Cut];
         for bytes in [SECTOR, PAGE] {
@@ -123,8 +123,8 @@ impl Case {
         Some(image)
     }
 
-    /// The number of the sector or page that a [`Harm::Swap`] exchanges with the case's own, in a
-    /// file that has `count` of them.
+    /// Returns the number of the sector or page that a [`Harm::Swap`] exchanges with the case's
+    /// own, in a file that has `count` of them.
     fn other_of_swap(&self, count: usize) -> usize {
         Rng::with_seed(self.seed).usize(..count.max(1))
     }

@@ -70,8 +70,8 @@ impl Seen {
     }
 }
 
-/// The databases: both engines, left by a crash or closed, striped, and with each kind of log in
-/// NVRAM.
+/// Returns the databases: both engines, left by a crash or closed, striped, and with each kind of
+/// log in NVRAM.
 fn kinds() -> Vec<Kind> {
     let mut kinds = Vec::new();
     for engine in [EngineKind::Paged, EngineKind::Memory] {
@@ -310,7 +310,7 @@ fn look_at(subject: &Subject, disk: &Disk, writes: bool) -> Seen {
     }
 }
 
-/// Kind of the file that a path names.
+/// Returns the kind of the file that a path names.
 fn class(path: &str) -> &'static str {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name {

@@ -75,7 +75,7 @@ impl Kind {
         options
     }
 
-    /// The directory of the database on a device.
+    /// Returns the directory of the database on a device.
     pub fn directory(self, disk: &Disk, create: bool) -> katydid_device::Result<Arc<dyn Directory>> {
         if self.stripes == 1 {
             return Ok(Arc::new(disk.clone()));

@@ -62,7 +62,7 @@ impl Subscriber for Events {
 }
 
 impl Events {
-    /// The events of a target since the last call for it.
+    /// Returns the events of a target since the last call for it.
     fn take(&self, target: &str) -> Vec<Told> {
         self.0.lock().expect("no panic").extract_if(.., |told| told.target == target).collect()
     }

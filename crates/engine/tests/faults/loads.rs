@@ -55,7 +55,7 @@ fn live(device: &SimDevice, options: &Options) -> (bool, Result<(), Error>) {
     (is_loaded, outcome)
 }
 
-/// Number of pages in use.
+/// Returns the number of pages in use.
 fn in_use(database: &Database) -> Option<u64> {
     let stat = database.stat().expect("stat");
     stat.paged().map(|paged| paged.pages - paged.pages_free)

@@ -187,7 +187,7 @@ fn a_failure_at_any_step_loses_nothing_that_was_acknowledged(engine: EngineKind)
     }
 }
 
-/// A database of several segments and pages that a crash has ended.
+/// Returns a database of several segments and pages that a crash has ended.
 fn crashed(options: &Options) -> (SimDevice, Acknowledged) {
     let device = SimDevice::new(1);
     let mut told = Acknowledged::default();

@@ -138,7 +138,7 @@ fn open(engine: EngineKind, directory: Arc<dyn Directory>, release: LockRelease)
         .expect("open")
 }
 
-/// Options of a database that takes no checkpoint by itself while it is open.
+/// Returns options of a database that takes no checkpoint by itself while it is open.
 fn untrimmed(engine: EngineKind) -> Options {
     let log_bytes = 1 << 40;
     with_advanced(options_for(engine), |advanced| {

@@ -219,7 +219,7 @@ fn the_other_engine_does_not_take_a_database_without_a_control_file_for_its_own_
     assert!(open(folder.path(), options(engine, LogKind::Disk)).expect("put back") == rows);
 }
 
-/// The files of a creation that was interrupted at its last step.
+/// Returns the files of a creation that was interrupted at its last step.
 fn interrupted(engine: EngineKind, log: LogKind) -> Files {
     let folder = tempfile::tempdir().expect("folder");
     let directory = Arc::new(FileDirectory::open(folder.path()).expect("folder"));

@@ -114,7 +114,7 @@ fn side_by_side<T: Send>(
     })
 }
 
-/// A table of a database in which a transaction may lose to all others in turn.
+/// Returns a table of a database in which a transaction may lose to all others in turn.
 fn with_table(engine: EngineKind) -> (Database, Table) {
     let mut options = options_for(engine);
     options.advanced.retries = 100_000;

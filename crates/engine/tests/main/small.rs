@@ -6,7 +6,8 @@ use std::path::Path;
 
 const LIMIT: u64 = 4 << 20;
 
-/// Bytes of disk blocks that a folder's files take, and their lengths.
+/// Returns the number of bytes of the disk blocks that a folder's files take, and the sum of the
+/// files' lengths.
 fn on_disk(folder: &Path) -> (u64, u64) {
     let mut sum = (0, 0);
     for entry in std::fs::read_dir(folder).expect("list") {

@@ -16,7 +16,7 @@ fn open() -> Database {
     Database::open_in(Arc::new(MemoryDirectory::new()), options_for(EngineKind::Memory)).unwrap()
 }
 
-/// A caller's own error: out of stock.
+/// Returns a caller's own error: out of stock.
 fn none() -> Error {
     Error::Option { option: "stock", reason: "there is none".to_owned() }
 }

@@ -8,7 +8,7 @@ use katydid_device::{SimDevice, Survival};
 
 const MIB: u64 = 1 << 20;
 
-/// Options with which only a call takes a checkpoint, and no thread takes room for segments
+/// Returns options with which only a call takes a checkpoint, and no thread takes room for segments
 /// meanwhile.
 fn options() -> Options {
     let common = crate::common::with_streams(options_for(EngineKind::Memory), 1);

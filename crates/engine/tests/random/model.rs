@@ -347,8 +347,8 @@ fn a_log_without_order_matches_the_model(engine: EngineKind) {
     check(seed(8), options, 4, 200, 40, true);
 }
 
-/// Options with a ring that is full again and again: transactions wait for checkpoints, even in
-/// their middle.
+/// Returns options with a ring that is full again and again, so transactions wait for checkpoints,
+/// even after their first changes.
 fn small_ring(engine: EngineKind) -> Options {
     crate::common::with_memory(crate::common::with_streams(options_for(engine), 2), 256 << 10)
 }

@@ -232,8 +232,8 @@ fn what_a_failed_sync_left_in_the_cache_is_not_built_on(engine: EngineKind) {
     }
 }
 
-/// The first write to a striped file in the set's first directory is that of its header, which says
-/// where the rest of the file is.
+/// The first write to a striped file in the set's first directory writes the file's header, which
+/// says where the rest of the file is.
 fn the_header_of_a_striped_file_that_a_failed_sync_left_in_the_cache_is_not_built_on(engine: EngineKind) {
     let store = Store { directories: 2, ..Store::new(engine, Method::Direct) };
     let mut step = 0;

@@ -99,7 +99,7 @@ fn shared(number: u64) -> Vec<u8> {
     format!("shared-{number}").into_bytes()
 }
 
-/// The row that names the last deleter of a shared key.
+/// Returns the row that names the last deleter of a shared key.
 fn gone(number: u64) -> Vec<u8> {
     format!("gone-{number}").into_bytes()
 }
@@ -108,7 +108,7 @@ fn own(client: u64, number: u64) -> Vec<u8> {
     [format!("own-{client}-").into_bytes(), key(number)].concat()
 }
 
-/// Prefix of the marks of a client's transactions.
+/// Returns the prefix of the marks of a client's transactions.
 fn marks(client: u64) -> String {
     format!("mark-{client}-")
 }

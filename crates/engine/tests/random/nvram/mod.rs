@@ -26,7 +26,7 @@ suite! {
 /// Bytes of each stream's ring: the smallest that the paged engine's pages allow.
 pub const RING: u64 = 256 << 10;
 
-/// Options of a database over such a ring.
+/// Returns options of a database over a log with rings of [`RING`] bytes.
 pub fn small(engine: EngineKind) -> Options {
     let options = crate::common::with_streams(options_for(engine), 2);
     let mut options = crate::common::with_memory(options, RING);

@@ -36,7 +36,8 @@ paged! {
     rolling_back_reads_no_log,
 }
 
-/// Options with which a transaction that waits for another one of this thread finds out soon.
+/// Returns options with which a transaction that waits for another transaction of this thread soon
+/// gets an error.
 fn alone() -> Options {
     Options { lock_wait: Duration::from_millis(5), ..small(EngineKind::Paged) }
 }
