@@ -114,7 +114,7 @@ impl Locks {
         }
     }
 
-    /// Removes a waiter that was not granted from the queue, and grants the requests that waited
+    /// Removes from the queue a waiter that was not granted, and grants the requests that waited
     /// only for it. Returns the holders of the lock that the waiter wanted.
     fn leave_queue(
         &self,

@@ -30,7 +30,7 @@
 //! | after 3 | whole or being replaced | whole, new | nothing to do |
 //!
 //! A page whose bytes in place are valid, old or new, is never touched. The checkpoint's recovery
-//! LSNs cover an old one, because a page counts as dirty until (3) has returned. `restore` can be
+//! LSNs cover an old page, because a page counts as dirty until (3) has returned. `restore` can be
 //! interrupted and repeated, because it replaces only invalid pages.
 
 use super::page::{PageId, check, header};

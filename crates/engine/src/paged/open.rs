@@ -125,8 +125,8 @@ fn existing(
     if log.id() != database {
         return Err(Error::Foreign { place: place.clone(), what: Foreign::Identity(LOG_FOLDER.to_owned()) });
     }
-    // The log's own recovery takes damage to its last records for a torn write. If pages depend on
-    // those records, the damage is no torn write.
+    // The log's own recovery treats damage to its last records as a torn write. If pages depend on
+    // those records, they were durable, so the damage is no torn write.
     let (end, needed) = (log.first().recovery().end, double_write.log_needed()?);
     if end < needed {
         return Err(Error::Corrupt {

@@ -273,8 +273,8 @@ impl Space {
         (prepared * page_bytes as u64 / 8).clamp(STEP_BYTES_MIN, AHEAD_BYTES_MAX) / page_bytes as u64
     }
 
-    /// Bytes by which the file is grown when a thread waits for it: as many as ahead of need, but
-    /// at most [`STEP_BYTES_MAX`].
+    /// Bytes by which the file is grown when a thread waits for it: the same as for growth ahead of
+    /// need, but at most [`STEP_BYTES_MAX`].
     fn step(&self) -> u64 {
         let prepared = self.stat().pages;
         (Self::ahead(prepared, self.page_bytes) * self.page_bytes as u64).min(STEP_BYTES_MAX)

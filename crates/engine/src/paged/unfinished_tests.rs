@@ -144,7 +144,8 @@ fn a_rollback_that_met_a_read_error_is_done_by_recovery() {
     let (database, table) = open(&device);
     fill(&database, &table);
     half_rolled_back(&device, &database, &table);
-    // The records of the failed rollback, and of the checkpoint after it, suffice.
+    // Recovery finishes the rollback, because the log has its records and the checkpoint captures
+    // the transaction.
     database.put(&table, key(5), "after").expect_err("its page cannot be read");
     device.heal();
     database.paged().engine().checkpoint_all().expect("checkpoint");
@@ -256,7 +257,7 @@ fn in_nvram() -> katydid_wal::MediumOptions {
 
 /// A log in NVRAM fails without a device call that goes through the engine's gate, and the rollback
 /// may be the first to notice. It must not set the transaction aside as if another try could
-/// succeed: each call that wanted its keys would wait twice for `lock_wait`.
+/// succeed: each call that wanted the transaction's keys would wait twice for `lock_wait`.
 #[test]
 fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
     let device = SimDevice::new(1);

@@ -116,7 +116,7 @@ fn of_two_writers_that_scan_each_others_key_one_gives_way() {
 
 #[test]
 fn a_deadlock_through_the_queue_of_a_key_is_seen() {
-    // 1 holds a; 2 holds b and waits for a; 3 waits for a behind 2; 1 asks for b.
+    // Transaction 1 holds a; 2 holds b and waits for a; 3 waits for a behind 2; 1 asks for b.
     let rig = Rig::new(LONG);
     let (mut one, mut two) = (rig.txn(1), rig.txn(2));
     rig.point(&mut one, "a", Exclusive).unwrap();
@@ -146,9 +146,9 @@ fn a_deadlock_through_the_queue_of_a_key_is_seen() {
 
 #[test]
 fn a_reader_goes_before_a_waiting_writer_that_waits_for_it() {
-    // 1 holds m. 2 holds k and waits for m. 3 waits for k exclusively, so it waits for 2, and 2
-    // waits for 1. Then 1 reads k: no holder of k is incompatible, and queueing behind 3 would be a
-    // deadlock.
+    // Transaction 1 holds m. 2 holds k and waits for m. 3 waits for k exclusively, so 3 waits for
+    // 2, and 2 waits for 1. Then 1 reads k: no holder of k is incompatible, and queueing behind 3
+    // would be a deadlock.
     let rig = Rig::new(LONG);
     let (mut one, mut two) = (rig.txn(1), rig.txn(2));
     rig.point(&mut one, "m", Exclusive).unwrap();

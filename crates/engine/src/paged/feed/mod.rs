@@ -114,7 +114,7 @@ impl EngineFeed for PagedFeed {
                         return Poll::Ready(Ok(transaction));
                     }
                     Ok(Step::Nothing) => continue,
-                    // A later position may name a first record above this transaction's. A feed
+                    // A later position may lie above the first record of this transaction. A feed
                     // from there reads the commit again without some of its records, and must know
                     // by the stamp that the commit lies before the position.
                     Ok(Step::Empty(stamp)) => {

@@ -386,8 +386,8 @@ impl Tree {
         }
     }
 
-    /// Returns whether the scan that filled `batch` would fill it with the same entries again.
-    /// Returns false also if only waiting for a latch or the device could tell.
+    /// Returns whether the scan that filled `batch` would fill it with the same entries again. Also
+    /// returns false if it would have to wait for a latch or for the device to find out.
     pub(crate) fn is_unchanged(&self, pool: &Pool, batch: &Batch) -> bool {
         let same = |leaf, lsn| {
             pool.try_read(leaf)

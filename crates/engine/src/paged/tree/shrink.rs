@@ -1,9 +1,9 @@
 //! Giving pages back: merges a page that has become nearly empty with its neighbour under one
 //! parent, and lets the tree lose height at its root.
 //!
-//! Runs on the thread that has removed a key, which held no latch before. Each merge is one change
-//! of structure. A page that does not fit together with a neighbour stays as it is, even if it is
-//! empty: that costs room, not correctness.
+//! Runs on the thread that has removed a key. This thread holds no latch when it begins. Each merge
+//! is one change of structure. A page that does not fit together with a neighbour stays as it is,
+//! even if it is empty: that costs room, not correctness.
 
 use super::descend::Target;
 use super::handle::{Pages, Tree};
@@ -44,7 +44,7 @@ impl Tree {
     }
 
     /// Merges the leaf of `key` with a neighbour if it is underfull. Then merges the pages above
-    /// it, as far as each merge leaves the next page underfull.
+    /// it, level by level, while a merge leaves the page above underfull.
     pub(super) fn shrink(&self, pages: Pages<'_>, key: &[u8], writer: &mut dyn ChangeWriter) -> Result<()> {
         for level in 0..u8::MAX {
             let mut page = self.write_root(pages.pool)?;

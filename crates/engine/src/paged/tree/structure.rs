@@ -2,8 +2,8 @@
 //! them.
 //!
 //! The thread that builds a change has checked that each part fits its page, because a change that
-//! is in the log cannot be taken back. If a part does not fit its page then, the database shuts
-//! itself off.
+//! is in the log cannot be taken back. If a part nevertheless does not fit its page, the database
+//! shuts itself off.
 
 use super::handle::Pages;
 use super::writer::{ChangeWriter, LOGGED_BELOW, Logged};

@@ -5,9 +5,9 @@
 //! table and key), `view` (reading), `unshown` (commits that wait for the log). This file has the
 //! open views, the images that they need, and the order of commits for views.
 //!
-//! Runs on any thread. Latches, in their order: commits that wait, a transaction's images,
-//! `registry`, a table's map. The caller may hold a leaf's latch with all but the first.
-//! Invariants:
+//! Runs on any thread. Latches, in their order: the list of waiting commits (`unshown`), a
+//! transaction's images, `registry`, a table's map. The caller may hold a leaf's latch with all but
+//! the first of these. Invariants:
 //!
 //! 1. For views, a transaction commits at the instant at which it reads `clock`, with its images
 //!    latched and all its locks held. A view opens at the instant at which it raises `clock`; its

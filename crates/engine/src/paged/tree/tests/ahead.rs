@@ -102,8 +102,8 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-/// Scans once with a cold pool of `cache_pages` pages. Returns the number of entries, of the leaves
-/// that have them, and of the pages read, and the calls.
+/// Scans once with a cold pool of `cache_pages` pages. Returns the numbers of entries, of leaves
+/// that have these entries, and of pages read; and the calls.
 fn scanned(rig: &Rig, request: ScanRequest<'_>, cache_pages: usize) -> (usize, usize, usize, Vec<Call>) {
     let (file, pool) = cold(rig, Method::Buffered, cache_pages);
     let mut batch = Batch::default();

@@ -1,5 +1,5 @@
-//! Tests of views and images without pages, against a model, and of views of a database, in orders
-//! that a seed picks.
+//! Tests of views: `model` compares views and images without pages with a model; `interleaved` runs
+//! views of a database in orders of steps that a seed picks.
 
 mod interleaved;
 mod model;
