@@ -18,7 +18,7 @@ use std::path::Path;
 /// also has this length, with holes.
 const MAP_BYTES: usize = 64 << 30;
 
-/// Readers other than the clients: the checks after a run.
+/// Number of readers other than the clients: the checks after a run.
 const OTHER_READERS: usize = 16;
 
 /// Maximum number of tables.

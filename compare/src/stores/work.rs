@@ -32,7 +32,7 @@ const RETRIES: u32 = 1_000_000;
 /// Planned records in a transaction of the load phase.
 const BATCH: usize = 100;
 
-/// Accounts of a branch; TPC-B has 100,000.
+/// Number of accounts of a branch; TPC-B has 100,000.
 const ACCOUNTS_OF_BRANCH: u64 = 1000;
 
 /// Items, and customers of a district; TPC-C has 100,000 and 3,000.

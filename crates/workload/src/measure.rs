@@ -57,7 +57,7 @@ pub(crate) fn record(histogram: &mut Histogram<u64>, latency: Duration) {
 /// Statistics of a histogram, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Summary {
-    /// Latencies recorded.
+    /// Number of latencies recorded.
     pub count: u64,
     /// Arithmetic mean.
     pub mean_us: f64,

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tuples in a transaction of the load phase.
+/// Number of tuples in a transaction of the load phase.
 const BATCH: u64 = 100;
 
 /// Size of the table and number of operations in a transaction.

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// One in this number of commits with callbacks, and of commits in NVRAM, is timed. The number is
 /// prime, so that timed commits fall on every position of a batch.
 const TIMED: u64 = 61;
-/// Appends after which a client polls for durable commits.
+/// Number of appends after which a client polls for durable commits.
 const BATCH: usize = 16;
 /// Bytes of live log after which the log is trimmed, as a checkpoint would do, so that segments are
 /// used again.

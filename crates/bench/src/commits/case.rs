@@ -96,8 +96,8 @@ pub struct Case {
     pub entries: Option<u64>,
     pub sync: SyncKind,
     pub inserter: InserterKind,
-    /// Slots of the consolidation array, for appends and for syncs, if they differ from the command
-    /// line's.
+    /// Number of slots of the consolidation array, for appends and for syncs, if it differs from
+    /// the command line's.
     pub slots: Option<u32>,
     pub threads: usize,
     /// Maximum number of a thread's commits that wait to be durable. With 1 the thread blocks in

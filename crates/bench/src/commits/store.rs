@@ -37,7 +37,7 @@ use std::time::Duration;
 pub const CACHE_BYTES: usize = 1 << 30;
 /// Bytes of log between checkpoints: large enough that no checkpoint begins during a run.
 pub const CHECKPOINT_BYTES: u64 = 2 << 30;
-/// Transactions in flight of each loading thread.
+/// Number of transactions in flight of each loading thread.
 const LOAD_IN_FLIGHT: usize = 256;
 
 /// Sizes of the tables, and the seed.

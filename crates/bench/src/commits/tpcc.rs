@@ -31,7 +31,7 @@ use std::time::Duration;
 /// Number of orders above which a database is loaded anew, because reading and checking them would
 /// take longer than a run.
 const GROWN_MAX: u64 = 40_000;
-/// Transactions in flight of each loading thread.
+/// Number of transactions in flight of each loading thread.
 const LOAD_IN_FLIGHT: usize = 16;
 
 /// Sizes of a database of TPC-C.

@@ -47,15 +47,15 @@ impl fmt::Display for Assignment {
 /// Counts of records and transactions, over all logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Records that change pages.
+    /// Number of records that change pages.
     pub records: u64,
-    /// Records that depend on a record in another log.
+    /// Number of records that depend on a record in another log.
     pub crossing: u64,
-    /// Records with at least one tight dependence.
+    /// Number of records with at least one tight dependence.
     pub tight: u64,
-    /// Transactions that committed after a change.
+    /// Number of transactions that committed after a change.
     pub commits: u64,
-    /// Commits that span logs.
+    /// Number of commits that span logs.
     pub spanning: u64,
 }
 

@@ -28,7 +28,7 @@ use katydid_wal::testing::rig::Rig;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Inserts between two looks of a thread.
+/// Number of inserts between two looks of a thread.
 const EVERY: u64 = 8;
 
 /// Results of the looks so far.

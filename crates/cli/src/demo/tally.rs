@@ -36,7 +36,7 @@ impl Ack {
 pub struct Tally {
     /// Number of each client's commits that were acknowledged, or found by the last comparison.
     known: Vec<u64>,
-    /// Commits acknowledged since the last comparison.
+    /// Number of commits acknowledged since the last comparison.
     acknowledged: u64,
     latencies: Histogram<u64>,
 }
@@ -44,11 +44,11 @@ pub struct Tally {
 /// Result of a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// Commits that were acknowledged before the crash.
+    /// Number of commits that were acknowledged before the crash.
     pub acknowledged: u64,
-    /// Acknowledged commits that the database has after the crash.
+    /// Number of acknowledged commits that the database has after the crash.
     pub found: u64,
-    /// Commits in the database that were not acknowledged before the crash.
+    /// Number of commits in the database that were not acknowledged before the crash.
     pub beyond: u64,
 }
 

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// Length of the longest line in bytes: the longest key and value, with each byte written as
 /// \u00NN.
 const LINE_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) + 1024;
-/// Rows and bytes after which a transaction is committed.
+/// Numbers of rows and bytes after which a transaction is committed.
 const BATCH_ROWS: usize = 1_000;
 const BATCH_BYTES: usize = 4 << 20;
 

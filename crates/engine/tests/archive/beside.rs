@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const THREADS: usize = 3;
-/// Commits of each thread.
+/// Number of commits of each thread.
 const COMMITS: u64 = 150;
 /// Restored points.
 const POINTS: usize = 24;

@@ -31,7 +31,7 @@ fn counter(writer: usize) -> Vec<u8> {
 pub struct Writer {
     pub number: usize,
     pub rng: Rng,
-    /// Rows that all writers share.
+    /// Number of rows that all writers share.
     pub rows: u64,
     pub done: Vec<Done>,
 }

@@ -32,9 +32,9 @@ use std::time::Duration;
 const TARGETS: [&str; 7] =
     ["katydid.control", "katydid.pages", "doublewrite", "log.control", "log.0", "checkpoints/", ""];
 
-/// Processes that serve in one life.
+/// Number of processes in one life.
 const GENERATIONS: usize = 8;
-/// Attempts to open with faults; the attempt after them has a sound device.
+/// Number of attempts to open the store with faults. The attempt after them has a sound device.
 const OPENINGS: usize = 4;
 
 /// One life under way.

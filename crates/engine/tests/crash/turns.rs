@@ -35,7 +35,7 @@ use std::task::{Context, Poll, Waker};
 const CLIENTS: usize = 3;
 /// Tables, and so pages, that all clients use.
 const SHARED: [&str; 4] = ["s0", "s1", "s2", "s3"];
-/// Keys of each table.
+/// Number of keys of each table.
 const KEYS: u64 = 6;
 /// A table that comes and goes.
 const BRIEF: &str = "brief";

@@ -38,7 +38,7 @@ struct State {
     folders: Mutex<Vec<String>>,
     /// Calls so far; a statistic, hence relaxed.
     calls: AtomicU64,
-    /// Calls that are answered. All others fail, so that a loop of them ends.
+    /// Number of calls that are answered. All later calls fail, so that a loop of calls ends.
     calls_max: u64,
 }
 

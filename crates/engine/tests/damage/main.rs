@@ -33,7 +33,7 @@ use subject::{Kind, Left, State, Subject, UNITS};
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-/// Damages to each kind of database in one round.
+/// Number of damages to each kind of database in one round.
 const CASES: usize = 150;
 
 /// Maximum growth of the files by opening, and by writing a little: a double-write area, segments

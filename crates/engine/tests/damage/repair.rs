@@ -13,7 +13,7 @@ use katydid::{
     Database, EngineKind, Error, LogKind, Loss, RepairFault, RepairMode, RepairOutcome, RepairReport,
 };
 
-/// Damages of each database in one run.
+/// Number of damages to each database in one run.
 const CASES: usize = 60;
 
 const HARMS: [Harm; 10] = [

@@ -15,7 +15,7 @@ pub type State = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 /// A table's name, a key and its value.
 pub type Row = (String, Vec<u8>, Vec<u8>);
 
-/// Commits of each database. Half of them come before its last checkpoint.
+/// Number of commits of each database. Half of them come before its last checkpoint.
 pub const UNITS: usize = 40;
 
 /// Number of bytes that is above the length of every value.

@@ -45,7 +45,7 @@ pub struct Setting {
     pub method: Method,
     /// Method of the paged engine's pages. The methods take turns.
     pub page_method: Method,
-    /// Streams of the log; one in the paged engine.
+    /// Number of streams of the log; 1 in the paged engine.
     pub streams: u16,
     /// The memory engine's rule for the commits that a commit waits for.
     pub commit_dependencies: CommitDependencies,

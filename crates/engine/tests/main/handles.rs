@@ -17,7 +17,7 @@ suite! {
     a_savepoint_of_another_opening_is_refused,
 }
 
-/// Handles of another opening than the one they are tried on.
+/// Handles of one opening, which the tests pass to another opening.
 struct Strangers {
     here: Database,
     /// The opening that made the handles; in one relation it is closed.

@@ -12,7 +12,7 @@ suite! { a_database_goes_on_across_positions_of_more_than_32_bits }
 
 /// Positions that the log crosses.
 const BORDERS: [u64; 3] = [1 << 32, 1 << 48, 1 << 61];
-/// Distance of the log's begin from the border: less than the log grows in a life.
+/// Number of bytes between the log's beginning and the border: less than the log grows in a life.
 const NEAR: u64 = 64 << 10;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;

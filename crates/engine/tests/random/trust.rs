@@ -106,7 +106,7 @@ enum End {
     FirstWriteFails(u64),
 }
 
-/// Seeds for each file.
+/// Number of seeds for each file.
 const SEEDS: u64 = 4;
 
 impl End {

@@ -37,7 +37,7 @@ pub struct Life {
     /// Method of the paged engine's pages.
     pub page_method: Method,
     pub seed: u64,
-    /// Units of one client in one phase.
+    /// Number of units of one client in one phase.
     pub units: usize,
 }
 

@@ -15,7 +15,7 @@ pub struct LogLife {
     pub sync: SyncKind,
     pub method: Method,
     pub seed: u64,
-    /// Records of one process.
+    /// Number of records that one process appends.
     pub records: u64,
 }
 

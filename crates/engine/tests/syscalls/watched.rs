@@ -25,9 +25,9 @@ pub struct Watched {
     root: PathBuf,
     /// Names and what they lead to, by the folder's number; the root's is 0.
     pub folders: Vec<BTreeMap<String, Node>>,
-    /// Files seen so far.
+    /// Number of files seen so far.
     pub files: usize,
-    /// Calls seen so far.
+    /// Number of calls seen so far.
     pub calls: u64,
     said: String,
     pub events: Vec<Event>,

@@ -174,7 +174,7 @@ impl Default for Plan {
 pub struct Progress {
     /// Time since the first request.
     pub elapsed: Duration,
-    /// Transactions acknowledged.
+    /// Number of transactions acknowledged.
     pub transactions: u64,
     /// Number of transactions in all, if it is known.
     pub of_transactions: Option<u64>,
@@ -210,7 +210,7 @@ pub struct Outcome {
     pub started_at: std::time::SystemTime,
     /// Time from the first request to the last acknowledgement.
     pub elapsed: Duration,
-    /// Transactions acknowledged.
+    /// Number of transactions acknowledged.
     pub transactions: u64,
     /// Transactions that rolled back on purpose. They are not acknowledged, but they count towards
     /// a limited number of transactions.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Rows in a transaction.
+/// Number of rows in a transaction.
 const BATCH: u64 = 100;
 
 /// Inserts the rows.

@@ -28,7 +28,7 @@ pub use run::{Script, SysbenchRun, SysbenchSource};
 pub struct Settings {
     /// Number of tables, each with one index; at least 1.
     pub tables: u32,
-    /// Rows of each table; at least 1.
+    /// Number of rows of each table; at least 1.
     pub rows: u64,
     /// Skew of the choice of rows: the exponent of a zipfian distribution, at least 0.
     pub skew: f64,

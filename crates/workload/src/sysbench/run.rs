@@ -13,7 +13,7 @@ use crate::store::{Keys, Result, Shown, StoreError, Transaction};
 use fastrand::Rng;
 use std::sync::Arc;
 
-/// Rows of a range.
+/// Number of rows of a range.
 const RANGE: usize = 100;
 
 /// Script of a transaction.

@@ -11,7 +11,7 @@ use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Subscribers in a transaction; each has about eleven rows.
+/// Number of subscribers in a transaction; each has about eleven rows.
 const BATCH: u64 = 10;
 
 /// Inserts the initial rows.

@@ -83,11 +83,11 @@ pub(super) fn digits<const N: usize>(rng: &mut Rng) -> [u8; N] {
 pub struct Counts {
     /// Subscribers.
     pub subscribers: u64,
-    /// Access infos of all subscribers together.
+    /// Number of access infos of all subscribers together.
     pub access_infos: u64,
-    /// Special facilities of all subscribers together.
+    /// Number of special facilities of all subscribers together.
     pub special_facilities: u64,
-    /// Call forwardings of all special facilities together.
+    /// Number of call forwardings of all special facilities together.
     pub call_forwardings: u64,
 }
 

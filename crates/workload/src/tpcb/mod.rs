@@ -49,7 +49,7 @@ pub const TELLERS_OF_BRANCH: u64 = 10;
 pub struct Settings {
     /// Number of branches, the benchmark's scale factor; at least 1.
     pub branches: u64,
-    /// Accounts of each branch; at least 1.
+    /// Number of accounts of each branch; at least 1.
     pub accounts_of_branch: u64,
     /// Skew of the choice of tellers and accounts: the exponent of a zipfian distribution, at
     /// least 0.

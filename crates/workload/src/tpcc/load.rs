@@ -18,8 +18,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Items or stock rows in a transaction. `CUSTOMERS` and `ORDERS` are the customers and orders in a
-/// transaction.
+/// Number of items or stock rows in a transaction. `CUSTOMERS` and `ORDERS` are the numbers of
+/// customers and orders in a transaction.
 const ITEMS: u32 = 100;
 const CUSTOMERS: u32 = 30;
 const ORDERS: u32 = 20;

@@ -119,7 +119,7 @@ pub struct Settings {
     pub write_all_fields: bool,
     /// True if values follow from their keys, so that reads can check them.
     pub data_integrity: bool,
-    /// Fields in a record.
+    /// Number of fields in a record.
     pub field_count: u32,
     /// Bytes in a field.
     pub field_length: FieldLength,

@@ -27,9 +27,9 @@ pub struct Choice {
     pub threads: Vec<usize>,
     /// Time added to each durable write, if it differs from the figure's.
     pub delay: Option<Duration>,
-    /// Transactions in flight of clients that do not block in each commit.
+    /// Number of transactions in flight of each client that does not block in each commit.
     pub in_flight: usize,
-    /// Streams of our own log: the number of processors.
+    /// Number of streams of our own log, which is the number of processors.
     pub processors: u16,
     /// Group of transactions that is written together, if it differs from the paper's.
     pub group: Group,

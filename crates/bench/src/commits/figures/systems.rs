@@ -16,7 +16,7 @@ pub const KEY_VALUE: Work = Work::UpdateSearch { value: 1024 };
 pub const UNIT: usize = 64 << 10;
 /// The paper's log buffer (6.1): eight hops of 4 MiB. Threads may reserve at most four hops ahead.
 pub const RING: usize = 32 << 20;
-/// Streams of the memory engine's log. The paper has one log.
+/// Number of streams of the memory engine's log. The paper has one log.
 const STREAMS: u16 = 1;
 
 const PLAIN: Spec = Spec {

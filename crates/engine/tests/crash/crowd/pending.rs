@@ -81,7 +81,7 @@ struct Heard {
     acknowledged: BTreeSet<u64>,
     shown: Vec<Version>,
     refused: BTreeSet<u64>,
-    /// Callbacks that have run.
+    /// Number of callbacks that have run.
     callbacks: u64,
 }
 
@@ -116,7 +116,7 @@ pub struct Pending<'a> {
     judge: &'a Judge,
     heard: Arc<Mutex<Heard>>,
     futures: Vec<(CommitFuture, Promise, u64)>,
-    /// Commits that were given a callback.
+    /// Number of commits that were given a callback.
     callbacks: u64,
 }
 
