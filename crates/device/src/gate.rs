@@ -10,7 +10,7 @@
 //!
 //! 1. The first failure of a write, a sync or a directory sync is latched for good. A preparation
 //!    counts as such a failure if it failed for any reason but a lack of room, or if its sync
-//!    failed for any reason; so does the opening of a file if its sync failed.
+//!    failed for any reason. The opening of a file counts as such a failure if its sync failed.
 //! 2. A shut gate lets no write, sync, preparation, truncation, creation, rename, removal, mapping
 //!    of NVRAM or taking of the directory's lock begin. Reads, lengths and listings go on. A shut
 //!    gate opens a file for reading only.

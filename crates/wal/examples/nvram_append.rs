@@ -1,5 +1,5 @@
-//! Time of an append in NVRAM:
-//! `cargo run --release -p katydid-wal --example nvram_append -- [FOLDER] [THREADS]`.
+//! Measures the time of an append in NVRAM: `cargo run --release -p katydid-wal --example
+//! nvram_append -- [FOLDER] [THREADS]`.
 //!
 //! The program appends records of 120 bytes, header included, to each kind of log, with and without
 //! waiting for them. Each log is in a region in a file, emulated without added latency. As a lower

@@ -1,5 +1,5 @@
-//! Rates of the parts of a log of several streams:
-//! `cargo run --release -p katydid-wal --example streams -- append|tell|replay [FOLDER]`.
+//! Measures the rates of the parts of a log of several streams: `cargo run --release -p katydid-wal
+//! --example streams -- append|tell|replay [FOLDER]`.
 //!
 //! Only the processor limits these rates: the log is in memory, unless a folder is named. The
 //! program makes that folder and does not remove it.

@@ -2,7 +2,7 @@
 //! the stretches that follow the copy.
 //!
 //! Any thread. An archive keeps the bytes of a stream as they are, from one position to the next,
-//! in files of its own form. This file writes nothing to the log. Invariants:
+//! in files of its own format. This file writes nothing to the log. Invariants:
 //!
 //! 1. A stretch has only whole and durable physical records. The log therefore has all archived
 //!    bytes after every crash, and no later opening writes other bytes in their place.

@@ -7,8 +7,8 @@
 //!    free, and no call of this opening reaches the directory any more (the gate's invariant 6). A
 //!    log behind the gate of another opening gives the lock back before that gate is closed
 //!    (`open_log.rs`, invariant 3).
-//! 2. A thread inside a device call does not close, except by dropping the last handle; then no
-//!    other thread waits.
+//! 2. A thread inside a device call does not close the log, except by dropping the last handle. In
+//!    that case no other thread waits for the closing.
 //!
 //! `state` is held during a closing, and therefore taken before every latch of the log (rank 7).
 //!

@@ -454,7 +454,7 @@ impl Core {
     }
 
     /// Runs a step of one of the log's own threads or of a leader. Returns `None` if the step
-    /// panics; then the log has failed with the panic as the cause. A panic of the device's code
+    /// panics. The log has then failed, with the panic as the cause. A panic of the device's code
     /// does not reach this function, because the gate makes it an error.
     pub(crate) fn guarded<T>(&self, verb: Verb, step: impl FnOnce() -> T) -> Option<T> {
         // Nothing that the step has left half done is used after the failure: the frontiers stand

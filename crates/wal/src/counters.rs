@@ -50,7 +50,7 @@ pub struct Counters {
     pub depth: u32,
     /// Callbacks that have run.
     pub callbacks: u64,
-    /// Appends that met a full ring, used-up space or the run-ahead limit.
+    /// Appends that found the ring full or the space used up, or reached the run-ahead limit.
     pub stalls: u64,
     /// Bytes of the log that inserter `Chunked` has filled with padding.
     pub padding: u64,

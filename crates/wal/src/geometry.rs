@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn places_follow_from_high_positions() {
         let geometry = Geometry::new(16 << 10);
-        // These include indexes at which the capacity does not divide the bits above 32.
+        // The capacity, 12 KiB, does not divide 2^32, so no segment begins at 2^32.
         for index in [1 << 20, (1 << 32) / (12 << 10) + 7, (1 << 40) + 5] {
             let at = Lsn::new((12 << 10) * index + 5000);
             assert_eq!((geometry.index(at), geometry.offset(at)), (index, 4096 + 5000));

@@ -65,8 +65,8 @@ pub struct Options {
     /// `katydid::device`) and in [`Log::device_stalls`](crate::Log::device_stalls). Default: 1 s.
     /// Zero turns these reports off. The option has no other effect.
     pub stall_after: Duration,
-    /// Id of a new log. Default none: a random one. Set it for files that must be the same in every
-    /// run.
+    /// Id of a new log. Default `None`: a random id. Set it for files that must be the same in
+    /// every run.
     pub log_id: Option<Id>,
     /// The thread that performs background work, for tests that must do the same in every run.
     #[doc(hidden)]

@@ -147,7 +147,7 @@ pub struct Reader {
     /// The payload of a record that came in fragments.
     joined: Vec<u8>,
     failed: bool,
-    /// The truncations, whose records are passed over, and the next one of them.
+    /// The truncations whose records the reader passes over, with the help of `skip`.
     truncations: Option<Arc<Truncations>>,
     skip: Skip,
 }

@@ -8,8 +8,8 @@
 //! 2. One mapping of a region is in use at a time, here and in any other process: its opener holds
 //!    an `flock` on the file until the mapping is gone. The mapping releases the lock explicitly,
 //!    because a process that another thread is just starting has the same open file for an instant;
-//!    the kernel releases the lock however the process ends. A thread that makes a region holds the
-//!    lock from before the name exists.
+//!    the kernel releases the lock however the process ends. A thread that makes a region takes the
+//!    lock before the name exists.
 //! 3. The file has a block for each of its bytes before it is mapped (`fallocate`, at every
 //!    opening, since a copy may have holes): a store never meets a full device, which would be a
 //!    `SIGBUS`. This is not promised on file systems that do not overwrite in place (btrfs, zfs),

@@ -1,4 +1,4 @@
-//! Linux.
+//! The functions of `os/mod.rs` for Linux.
 
 use rustix::fs::Advice;
 use rustix::io::{ReadWriteFlags, Result};

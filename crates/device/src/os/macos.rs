@@ -1,4 +1,4 @@
-//! macOS.
+//! The functions of `os/mod.rs` for macOS.
 //!
 //! `fsync` hands the bytes to the drive and lets the drive keep them in its volatile cache.
 //! `F_FULLFSYNC` empties that cache too, so it is the only sync used here. APFS, HFS+, FAT and UDF

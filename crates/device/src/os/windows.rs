@@ -1,5 +1,5 @@
-//! Windows. Files are in `windows/`, which uses the standard library; this file has the other calls
-//! that differ.
+//! The functions of `os/mod.rs` for Windows, but for those of files: `windows/` makes these calls
+//! through the standard library.
 
 /// Does nothing: sleeps are as exact as the system makes them.
 pub(crate) fn expect_short_sleeps() {}

@@ -3,8 +3,8 @@
 use crate::directory::Method;
 
 /// Another method is chosen over [`Method::Direct`] only if its cost is below this share of
-/// Direct's. The cost is the product of two times, so each may be about a tenth less: measurements
-/// vary.
+/// Direct's. The cost is the product of two measured times, so this share allows each time to be a
+/// tenth less by chance.
 const CLEARLY: f64 = 0.8;
 /// A write is large enough, and a depth deep enough, if it reaches this share of the best rate.
 const NEARLY: f64 = 0.8;

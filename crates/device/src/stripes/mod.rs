@@ -1,10 +1,10 @@
 //! One directory made of several, whose large files are spread over them unit by unit (ELEDA,
 //! section 6.1: 512 KiB over two devices), so that one large write goes to several devices at once.
 //!
-//! Any thread. Only the first directory has the names of files. A file lives there until it grows
-//! beyond one unit; then it gets parts in the other directories, under a number that its first
-//! block holds ([`label`]) and that no other file ever had. So creating, renaming and removing a
-//! file is atomic, as in one directory, and a file's parts are found by any of its names.
+//! Any thread. Only the first directory has the names of files. A file lies there until it grows
+//! beyond one unit. Then it gets parts in the other directories, under a number that its first
+//! block holds ([`label`]). No other file ever had this number. So creating, renaming and removing
+//! a file is atomic, as in one directory, and a file's parts are found by any of its names.
 //!
 //! Invariants:
 //!

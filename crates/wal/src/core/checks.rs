@@ -178,8 +178,8 @@ fn a_write_that_ends_within_a_record_leaves_no_promise_that_a_crash_breaks() {
             append(number);
         }
         log.first().wait(first, Durability::Durable).expect("the first block");
-        // This record stores how far the log is durable now. On the device that is within the third
-        // record.
+        // This record stores the durable frontier of this moment. On the device the durable bytes
+        // end within the third record.
         let last = append(4);
         device.crash_at(device.steps() + seed / 2 % 2);
         let acknowledged = log.first().wait(last, Durability::Durable).is_ok();

@@ -77,7 +77,7 @@ pub(crate) fn parts(
 }
 
 /// Returns the position up to which a log that ends at `reserved` has to be prepared, so that
-/// appends meet the end of the ring first.
+/// appends reach the end of the ring before the end of the prepared space.
 fn ahead(admission: &Admission, ring_bytes: u64, reserved: Lsn) -> Lsn {
     let at = reserved.get();
     reserved.plus(admission.reserve_at(at) + admission.slack() + ring_bytes.min(young_bytes(at)))

@@ -75,7 +75,7 @@ impl Inspection {
     /// stream; of several streams, the record with the least stamp comes next. An error ends the
     /// records of its stream, and the records of the other streams follow. `from` is the same as
     /// for [`Log::replay`](crate::Log::replay). Without `from`, records are read from the start of
-    /// each stream; then, if a crash has interrupted a trim, [`Survival`] may be wrong for records
+    /// each stream. If a crash has interrupted a trim, [`Survival`] may then be wrong for records
     /// that a checkpoint has made unnecessary. A record without a stamp is an error:
     /// [`StreamInspection::records`] reads those too.
     ///

@@ -12,8 +12,8 @@
 //! position 0, so no index is stored.
 //!
 //! `lap` is the report's persistent flag. It numbers the uses of the entry: the number of times
-//! that positions went round before `p`, modulo 2^16 - 1, plus 1, hence never 0. An entry of an
-//! earlier lap, or of none, therefore reads as not set, and `nv_entries` resets nothing when the
+//! that positions went round before `p`, modulo 2^16 - 1, plus 1, hence never 0. An entry with an
+//! earlier lap, or with none, therefore reads as not set, and `nv_entries` resets nothing when the
 //! start moves. Each lap sets every entry below the end, and an opening resets the entries beyond
 //! the end, so laps that are 65,535 apart never meet.
 //!
@@ -368,7 +368,7 @@ mod tests {
         // SAFETY: one thread.
         unsafe { entries.put(at, &record) };
         entries.announce(lsn, at);
-        assert_eq!(entries.named(lsn), Named::Nothing, "who recovers does not count it");
+        assert_eq!(entries.named(lsn), Named::Nothing, "recovery does not count it");
         // SAFETY: one thread.
         unsafe { entries.persist(lsn, lsn.plus(ENTRY)) };
     }

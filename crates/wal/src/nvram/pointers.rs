@@ -9,8 +9,9 @@
 //!
 //! 1. Heads are written in turn, and persisted before the start moves. The sound head with the
 //!    larger `seq` is valid, so a crash leaves the old start or the new one.
-//! 2. The tail is one word. The thread that has the turn to commit moves it, after all entries
-//!    below it were persisted; so everything below the tail that opening finds was durable.
+//! 2. The tail is one word. The thread that has the turn to commit moves the tail, after all
+//!    entries below it were persisted. Everything below the tail that an opening finds was
+//!    therefore durable.
 //! 3. A new log's heads and tail are zeroed before its header is made. A head with sequence number
 //!    0 is no head.
 

@@ -133,7 +133,7 @@ mod tests {
         // SAFETY: one thread.
         unsafe { ring.write(at, b"0123456789abcdef") };
         ring.copied(at, at.plus(16));
-        assert_eq!(memory.steps(), 0, "that is for who commits");
+        assert_eq!(memory.steps(), 0, "the committing thread persists");
         ring.persist(at, at.plus(16));
         let kept = memory.durable_image();
         assert_eq!(&kept[RING_AT as usize + 4086..], b"0123456789");

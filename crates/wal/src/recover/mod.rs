@@ -235,7 +235,7 @@ fn open_segments(
 /// Removes half-made files, trimmed segments that cannot be opened, and trimmed segments beyond
 /// `spare_segments`. Returns the indexes of the segments kept for reuse. A trimmed segment holds
 /// nothing that the log needs. A segment of another striped set, or one that lacks a part, must be
-/// found here: a thread that met it while preparing the log would fail the log.
+/// found here: a thread that found it while preparing the log would fail the log.
 fn clear_leftovers(
     directory: &Arc<dyn Directory>,
     method: Method,

@@ -154,8 +154,7 @@ struct Look<'a, E> {
     goes_on: bool,
     /// The first failure of this stream, after which nothing of it is dealt out.
     failed: Option<ReplayError<E>>,
-    /// `None` before the first record at `from`; then the position up to which progress was
-    /// reported.
+    /// The position up to which progress was reported; `None` before the first record at `from`.
     told: Option<Lsn>,
     /// The payload of a record in fragments.
     joined: Vec<u8>,

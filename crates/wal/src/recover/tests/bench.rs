@@ -1,4 +1,4 @@
-//! The smallest writer of a log, and logs as maps of bytes.
+//! A minimal writer of logs for tests, and logs as maps from file names to bytes.
 
 use crate::error::{OpenError, ReadError};
 use crate::inspect::inspect_stream as inspect;

@@ -1,6 +1,6 @@
 //! Recovery against logs made byte by byte, so that a test can say exactly what reached the device.
 //!
-//! `bench.rs` is the smallest possible writer; each other file holds one family of cases.
+//! `bench.rs` has a minimal writer. Each other file holds one family of cases.
 
 mod bench;
 mod crashes;

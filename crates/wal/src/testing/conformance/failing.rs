@@ -30,7 +30,7 @@ fn failure_reaches_everybody(make: MakeLog<'_>, method: Method, verb: Verb, faul
     let mut session = log.session().expect("session");
     let kept = session.append(&record(0, &[&payload(0, 0, 20)])).expect("append").end;
     log.first().wait(kept, Durability::Durable).expect("wait");
-    // The device stands still, so that all threads come to wait; then it fails.
+    // The device stands still until all threads wait. Then it fails.
     device.stall_writes(true);
     device.fail_when(move |did, path, _| (did == verb && is_segment(path)).then_some(fault));
     let told = Arc::new(AtomicU64::new(0));

@@ -75,7 +75,8 @@ pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>)
             *number += 1;
             reached = found.end;
         }
-        // What is left of a fragmented record stays readable.
+        // `reached` is the end of a record, or the start of the log, so the trim drops whole
+        // records only.
         log.first().trim(reached.max(log.first().start())).expect("trim");
     };
     std::thread::scope(|scope| {
@@ -86,8 +87,8 @@ pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>)
                     let mut session = log.session().expect("session");
                     let mut numbers = Numbers(thread + 1);
                     for number in 0..COUNT {
-                        // No record is in fragments: it would be lost if the log were trimmed
-                        // between two of them.
+                        // No record is in fragments: a record would be lost if the log were trimmed
+                        // between two of its fragments.
                         let bytes = payload(thread, number, numbers.next(400) as usize);
                         let end = loop {
                             match session.append(&record(thread, &[&bytes])) {

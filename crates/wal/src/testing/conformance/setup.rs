@@ -24,7 +24,7 @@ impl Sizes {
     }
 }
 
-/// Returns small sizes, so that every limit is met.
+/// Returns small sizes, so that the tests reach every limit.
 pub(super) fn small() -> Sizes {
     let files = FileOptions {
         segment_bytes: 16 << 10,

@@ -86,7 +86,7 @@ pub(super) fn a_stalled_device_holds_appenders_back_and_lets_them_go(make: MakeL
                 }
             });
         }
-        // A thread met the full ring and leads a write that stands still.
+        // A thread has found the ring full, and leads a write that stands still.
         device.wait_stalled(1);
         let most = log.first().written().get() + ring;
         for _ in 0..200 {
