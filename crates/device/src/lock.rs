@@ -6,12 +6,12 @@
 //! 1. The kernel alone decides which process holds the lock. The process id written in the file is
 //!    for the error message only and may be missing for an instant after the lock was taken.
 //! 2. `flock` belongs to the open file, so a second attempt in the same process, which opens the
-//!    file anew, is refused too. The kernel releases it when the process ends in any way, so a
-//!    crash never leaves a directory locked. A child process shares the open file from its fork
-//!    until its exec, so closing alone would release the lock only after the exec. Therefore
-//!    dropping the lock unlocks the open file, whichever processes share it. The lock is exclusive
-//!    for a process that writes to the directory, and shared among those that only read it; the
-//!    process id in the file is then the last writer's.
+//!    file anew, is refused too. The kernel releases the lock however the process ends, so a crash
+//!    never leaves a directory locked. A child process shares the open file from its fork until its
+//!    exec, so closing alone would release the lock only after the exec. Therefore dropping the
+//!    lock unlocks the open file, whichever processes share it. The lock is exclusive for a process
+//!    that writes to the directory, and shared among those that only read it; the process id in the
+//!    file is then the last writer's.
 //! 3. The file is never removed: removing it would let two processes hold locks on two files of the
 //!    same name.
 

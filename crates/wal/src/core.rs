@@ -439,8 +439,9 @@ impl Core {
     /// Shuts the log: invariant 2.
     #[cold]
     pub(crate) fn fail(&self, error: device::Error) {
-        // Only the first failure counts, even if the device's gate has refused this call because of
-        // it. A closed gate is no failure: the log has ended regularly.
+        // Only the first failure counts. If the device's gate has refused this call, the first
+        // failure is the one that shut the gate. A closed gate is no failure: the log has ended
+        // regularly.
         if !matches!(error.cause, Cause::Closed) {
             let _first = self.cause.set(error.into_first());
         }

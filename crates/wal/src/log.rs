@@ -244,8 +244,8 @@ impl Log {
     /// dependencies depends on all records in the log (P-WAL's rule).
     ///
     /// The result is empty if each append of this log persists its record before it returns.
-    /// Positions that are reserved and not appended yet must not be among the dependencies of such
-    /// a log: no thread has waited for them, and they may be missing after a crash.
+    /// Positions that are reserved and not appended yet must not be in the result for such a log:
+    /// no thread has waited for them, and they may be missing after a crash.
     pub fn everything(&self) -> Dependencies {
         let position = |stream: &Stream| {
             let end = stream.reserved();

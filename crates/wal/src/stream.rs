@@ -185,8 +185,8 @@ impl Stream {
     /// Returns a position that separates appends: every record whose append ended before this call
     /// lies below it, and every record whose append begins after this call lies at that position or
     /// above. The call writes nothing and waits for no device. It costs little, except with
-    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks,
-    /// and with which it should be called rarely.
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks.
+    /// A log with that inserter should need few barriers.
     pub fn barrier(&self) -> Lsn {
         self.core().barrier()
     }

@@ -1,17 +1,18 @@
 //! A device that crashes on demand, and then keeps no more than it promised.
 //!
-//! The device holds the bytes (by sector of 512), lengths and names that programs see apart from
-//! the durable ones. A crash keeps everything durable, and the seed decides the rest: each sector
-//! gets any version between the durable and the latest one (so writes are dropped, torn and
-//! reordered), each file any of its lengths in between, and each directory a prefix or any subset
-//! of its name changes. Calls can be made to fail, to stall, or to crash the device half-way.
+//! The device holds two versions of bytes (by sector of 512), lengths and names: the one that
+//! programs see, and the durable one. A crash keeps everything durable, and the seed decides the
+//! rest: each sector gets any version between the durable and the latest one (so writes are
+//! dropped, torn and reordered), each file any of its lengths in between, and each directory a
+//! prefix or any subset of its name changes. Calls can be made to fail, to stall, or to crash the
+//! device half-way.
 //!
 //! Any thread. One latch serialises all calls, so that the same sequence of calls with the same
-//! seed does the same.
+//! seed has the same outcome.
 //!
 //! | what counts as a step | partial effect when the device crashes at it |
 //! |---|---|
-//! | `write_at`, `prepare`, `truncate` | as if un-synced, even of a durable write: the seed decides sector by sector |
+//! | `write_at`, `prepare`, `truncate` | the bytes count as un-synced, even those of a durable write: the seed decides sector by sector |
 //! | `File::sync`, `Directory::sync` | what the sync covered stays un-synced: the seed decides |
 //! | creating, renaming, removing a file | as an un-synced name change |
 //! | creating a subdirectory, or a region of NVRAM | it exists or it does not |

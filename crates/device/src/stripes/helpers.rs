@@ -1,4 +1,5 @@
-//! Threads that make the calls of one striped call at the same time, one for each directory.
+//! Helper threads. A striped call consists of one call for each directory, and helpers make these
+//! calls at the same time.
 //!
 //! The caller makes the first call itself, and then takes back the calls that no helper has begun.
 //! So it never waits for a helper that is busy for another caller. Helpers are started when one is

@@ -10,8 +10,8 @@
 //!
 //! 1. A file's header that names parts is durable only after the parts exist durably in every other
 //!    directory. Bytes are written to a part only once the file's header names it durably.
-//! 2. A part is removed only when it is durable that no file names it, which takes a sync of the
-//!    first directory. The opening that removed the last name removes the part, or a later opening
+//! 2. A part is removed only after a sync of the first directory has made durable that no file
+//!    names the part. The opening that removed the last name removes the part, or a later opening
 //!    does before it makes its first part. An opening that makes no parts removes no part that it
 //!    finds unnamed, so a file whose header was lost can be put back.
 //! 3. The labels of a set are made in this order: the first directory's (making), the others', the
@@ -28,8 +28,8 @@
 //!    header is synced, its cached bytes are dropped, and it is read again. A process may have died
 //!    after it wrote the header and before the header was durable, or its sync may have failed;
 //!    then the page cache shows a header that never reaches the device. Bytes written to the parts
-//!    would be lost with it. A header that another handle writes later is not checked again: if its
-//!    write fails, that opening's gate is shut.
+//!    would be lost with it. A header that another handle writes later is not checked again: if
+//!    that write fails, the gate of that handle's opening is shut.
 //! 7. A file whose header names no parts is never longer than one unit: if it is longer, the header
 //!    was lost, and its parts stay.
 //!

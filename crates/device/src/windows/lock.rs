@@ -3,8 +3,8 @@
 //! Any thread. Invariants:
 //!
 //! 1. The kernel alone decides which process holds the lock. The lock belongs to the open file, so
-//!    a second attempt in the same process is refused too; and the kernel releases it when the
-//!    process ends in any way.
+//!    a second attempt in the same process is refused too; and the kernel releases the lock however
+//!    the process ends.
 //! 2. The lock keeps other processes from reading the file, so an error cannot name the holder:
 //!    `Cause::Locked(None)`.
 //! 3. The file is never removed: removing it would let two processes hold locks on two files of the

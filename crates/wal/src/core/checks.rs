@@ -194,8 +194,8 @@ fn a_write_that_ends_within_a_record_leaves_no_promise_that_a_crash_breaks() {
 }
 
 /// Two writes are under way, and the second one ends first. No frontier moves before the first one
-/// has ended. Otherwise the commits in both would be acknowledged, and a crash, which loses the
-/// first write, would lose all of them.
+/// has ended. Otherwise the commits in both writes would be acknowledged, and a crash that loses
+/// the first write would lose all these commits.
 #[test]
 fn a_write_that_ends_before_an_earlier_one_moves_no_frontier() {
     for first_ends in [false, true] {

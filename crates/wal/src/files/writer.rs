@@ -202,8 +202,8 @@ impl Writer {
         let mut moved = false;
         while leader.flights.front().is_some_and(|first| first.ended) {
             let Some(Flight { write, .. }) = leader.flights.pop_front() else { break };
-            // `readable` moves before the frontiers, because a thread that waited for the record
-            // reads it then.
+            // `readable` moves before the frontiers, because a thread that waits for a record may
+            // read it as soon as a frontier has moved.
             self.advance_readable(leader, write.to, write.filled);
             frontiers.advance_written(write.to);
             if write.durable {

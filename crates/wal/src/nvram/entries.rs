@@ -23,8 +23,8 @@
 //!
 //! Head and tail (`pointers`) are those of `nv_logging`; `nv_entries` has none.
 //!
-//! 1. An object is written only by the thread that has its place from `arena`, before its position
-//!    counts as filled.
+//! 1. Only the thread that got the place of an object from `arena` writes the object, before the
+//!    object's position counts as filled.
 //! 2. In `nv_entries` the thread that reserved a position stores its entry once, without a lap: the
 //!    entry names the object for the threads that commit. This store is not persisted, and no other
 //!    reader uses it. In `nv_logging` the thread persists the object, then sets the entry with its

@@ -18,8 +18,8 @@
 //!
 //! Why a record beyond a hole is valid (`nv_direct`): there were no holes below the last Restart
 //! record when that record was persisted, so the walk passes it, and knows its incarnation. A
-//! record of that incarnation at its own position was put there since, because each position is
-//! reserved once in an incarnation, and an earlier lap of the ring had other positions. A torn
+//! record of that incarnation at its own position was put there since then, because each position
+//! is reserved once in an incarnation, and an earlier lap of the ring had other positions. A torn
 //! record may contain bytes that are a whole record of their own position and of this incarnation.
 //! Recovery would take such bytes for a record, but a payload would have to predict the position
 //! and the incarnation.

@@ -57,8 +57,8 @@ impl NvRing {
         &self.region
     }
 
-    /// Returns the offset in the region of the `len` bytes from `at` on, and the number of them
-    /// before the ring's end.
+    /// Returns the offset in the region at which the `len` bytes from position `at` on begin, and
+    /// the number of these bytes that lie before the ring's end.
     #[inline(always)]
     fn place(&self, at: Lsn, len: u64) -> (u64, u64) {
         debug_assert!(len <= self.bytes(), "no more than the ring holds");

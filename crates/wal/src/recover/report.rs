@@ -9,7 +9,8 @@ use katydid_kernels::lsn::Lsn;
 pub enum Finding {
     /// There was no log: this opening made one, or finished making one.
     Created,
-    /// No write was interrupted when the log was last used, or nothing of it reached the device.
+    /// No write was interrupted when the log was last used, or no part of the interrupted write
+    /// reached the device.
     CleanEnd {
         /// True if the log had been closed.
         closed: bool,

@@ -25,7 +25,7 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Sorts names. Files that are not the log's are left out.
+    /// Makes the survey of these names of files. Leaves out files that are not the log's.
     pub(crate) fn of(names: &[String]) -> Self {
         let mut survey = Survey::default();
         for file in names {

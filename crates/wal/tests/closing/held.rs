@@ -2,9 +2,9 @@
 //! made after the directory's lock was given back.
 //!
 //! Each opening of a log gets a directory of its own ([`Opening`]) over the same memory. A call is
-//! *changing* if another opening could find something else after it than before. The directory
-//! counts the changing calls under way: when the opening's lock is dropped none may be under way,
-//! and none may come later.
+//! *changing* if another opening could find another state after the call than before it. The
+//! directory counts the changing calls under way: when the opening's lock is dropped none may be
+//! under way, and none may come later.
 
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_device::{Create, Directory, DirectoryLock, File, MemoryDirectory, Method, Result, WriteMode};

@@ -75,8 +75,8 @@ fn records_are_given_when_they_are_durable_and_not_before() {
     }
 }
 
-/// One thread commits a record when the last one was returned, another thread waits for each
-/// record: no wake-up is lost.
+/// One thread commits the next record when the follower has returned the last one. Another thread
+/// waits for each record. No wake-up is lost.
 #[test]
 fn a_thread_that_waits_gets_every_record() {
     let memory = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };

@@ -1,5 +1,5 @@
-//! Crashes at any step: lives of a log on the simulated device. Each life begins with what the one
-//! before left, and some end within an opening.
+//! Crashes at any step: lives of a log on the simulated device. Each life begins with what the life
+//! before has left, and some lives end within an opening.
 //!
 //! A model knows the dependencies of every record. After each crash the test reads the records of
 //! one stream after the other. The log must replay exactly the records whose dependencies all
