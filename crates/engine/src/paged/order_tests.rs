@@ -35,6 +35,12 @@ fn put(session: usize, txn: &Transaction, table: &Table, key: &str, value: &[u8]
     with_number(session, || txn.put(table, key, value)).expect("put");
 }
 
+/// Returns the position of the transaction's last record.
+fn last_of(txn: &Transaction, database: &Database) -> Lsn {
+    let active = database.paged().engine().active.capture();
+    active.iter().find(|entry| entry.txn == txn.id()).expect("it has written").last
+}
+
 /// Returns the end of the log that a crash left.
 fn end_of_log(device: &SimDevice) -> Lsn {
     let directory = device.directory();
@@ -51,15 +57,17 @@ fn end_of_log(device: &SimDevice) -> Lsn {
 fn a_change_lies_above_the_commit_whose_key_it_replaces() {
     let device = SimDevice::new(1);
     let database = open(&device);
-    let [table, other] = ["t", "other"].map(|name| database.table(name).expect("table"));
+    let [table, low, high] = ["t", "low", "high"].map(|name| database.table(name).expect("table"));
     database.put(&table, "k", "old").expect("put");
     let (first, second) = (begin(&database), begin(&database));
     put(1, &first, &table, "k", b"new");
-    put(0, &second, &other, "opens a chunk", b"");
+    put(0, &second, &low, "opens a chunk", b"");
     for number in 0..20 {
-        put(1, &first, &other, &number.to_string(), &[7; 300]);
+        put(1, &first, &high, &number.to_string(), &[7; 300]);
     }
     let first_ends = Lsn::new(with_number(1, || first.commit()).expect("commit").get());
+    put(0, &second, &low, "in the chunk", b"");
+    assert!(last_of(&second, &database) < first_ends, "the chunk was not open: the test shows nothing");
     put(0, &second, &table, "k", b"newer");
     device.crash_at(device.steps());
     database.sync().expect_err("a crash");
