@@ -64,8 +64,8 @@ impl Replica {
     /// replica waits until it is added to a group, or [`Replica::initialize`] makes a group.
     ///
     /// # Errors
-    /// [`Error::Option`], [`Error::Identity`], [`Error::Engine`], [`Error::Log`], [`Error::Io`],
-    /// and [`Error::Stopped`] if log and state do not belong together.
+    /// [`Error::Option`], [`Error::Identity`], [`Error::Engine`], [`Error::Row`], [`Error::Log`],
+    /// [`Error::Io`], and [`Error::Stopped`] if log and state do not belong together.
     pub fn open(options: ReplicaOptions) -> Result<Replica> {
         options.validate()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -98,7 +98,7 @@ impl Replica {
     /// them. Call it once for a group, at one member, while the other members are open and new.
     ///
     /// # Errors
-    /// [`Error::Members`] if the replica belongs to a group already.
+    /// [`Error::Members`] if the replica belongs to a group already; [`Error::Closed`].
     pub fn initialize(&self, members: &BTreeMap<ReplicaId, String>) -> Result<()> {
         let (group, members) = (self.group(), members.clone());
         self.run(async move { group.initialize(members).await })
@@ -108,7 +108,7 @@ impl Replica {
     /// [`Replica::change_voters`] can make it a voter.
     ///
     /// # Errors
-    /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`].
+    /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`], [`Error::Closed`].
     pub fn add_learner(&self, id: ReplicaId, address: &str) -> Result<()> {
         let (group, address) = (self.group(), address.to_owned());
         self.run(async move { group.add_learner(id, &address).await })
@@ -118,7 +118,7 @@ impl Replica {
     /// former voter that is not among them leaves the group.
     ///
     /// # Errors
-    /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`].
+    /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`], [`Error::Closed`].
     pub fn change_voters(&self, voters: &BTreeSet<ReplicaId>) -> Result<()> {
         let (group, voters) = (self.group(), voters.clone());
         self.run(async move { group.change_voters(voters).await })
@@ -129,7 +129,7 @@ impl Replica {
     /// lead.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`], [`Error::Closed`].
     pub fn transfer_leader(&self, to: ReplicaId) -> Result<()> {
         let group = self.group();
         self.run(async move { group.transfer_leader(to).await })
@@ -140,7 +140,7 @@ impl Replica {
     /// replica makes a snapshot by itself every [`ReplicaOptions::snapshot_entries`] entries.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`], [`Error::Closed`].
     pub fn snapshot(&self) -> Result<()> {
         let group = self.group();
         self.run(async move { group.snapshot().await })
@@ -173,14 +173,16 @@ impl Replica {
     /// acknowledged.
     ///
     /// # Errors
-    /// Those of [`Replica::write_with`].
+    /// Those of [`Replica::write_with`]. [`Error::Closed`] if the replica is closed before the
+    /// outcome.
     pub fn write(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> Result<Committed> {
         let (told, answer) = std::sync::mpsc::channel();
         self.write_with(id, set, options, move |outcome| drop(told.send(outcome)));
         answer.recv().unwrap_or(Err(Error::Closed))
     }
 
-    /// Writes like [`Replica::write`], as a future that any executor may poll.
+    /// Writes like [`Replica::write`], as a future that any executor may poll. The future returns
+    /// the errors of [`Replica::write`].
     pub fn write_async(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> WriteFuture {
         let (told, answer) = oneshot::channel();
         self.write_with(id, set, options, move |outcome| drop(told.send(outcome)));
@@ -193,8 +195,8 @@ impl Replica {
     ///
     /// # Errors
     /// `done` gets the error. If the write has not committed: [`Error::Inadmissible`],
-    /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Cancelled`]. If this call has not
-    /// committed it, and the replicas have forgotten whether an earlier call did:
+    /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Cancelled`]. If this
+    /// call has not committed it, and the replicas have forgotten whether an earlier call did:
     /// [`Error::UnknownClient`], [`Error::TooOld`]. If the outcome is not known:
     /// [`Error::Unknown`]. If the replica is closed before the outcome, `done` is dropped without a
     /// call.
@@ -218,7 +220,8 @@ impl Replica {
     /// writes if those of an earlier try were applied.
     ///
     /// # Errors
-    /// The error of `body`. Those of [`Replica::write_with`], and [`Error::Conflict`].
+    /// The error of `body`; those of [`Replica::write`]; [`Error::Conflict`]; [`Error::Engine`] or
+    /// [`Error::Row`] if the applied state cannot be read.
     pub fn transact<T, E: From<Error>>(
         &self,
         id: RequestId,
@@ -275,7 +278,7 @@ impl Replica {
     ///
     /// # Errors
     /// The error of `body`; [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Engine`],
-    /// [`Error::Stopped`], [`Error::Closed`].
+    /// [`Error::Row`], [`Error::Stopped`], [`Error::Closed`].
     pub fn read<T, E: From<Error>>(&self, body: impl FnOnce(&ReadView) -> Result<T, E>) -> Result<T, E> {
         let group = self.group();
         self.run(async move { group.linearize().await })?;
@@ -287,7 +290,7 @@ impl Replica {
     /// the time that a report travelled. At the leader use [`Replica::read`].
     ///
     /// # Errors
-    /// The error of `body`; [`Error::TooStale`], [`Error::Engine`], [`Error::Closed`].
+    /// The error of `body`; [`Error::TooStale`], [`Error::Engine`], [`Error::Row`].
     pub fn read_stale<T, E: From<Error>>(
         &self,
         max: Duration,
@@ -299,8 +302,8 @@ impl Replica {
     /// Reads at any replica the state that it has applied, of any age.
     ///
     /// # Errors
-    /// The error of `body`; [`Error::Engine`]. If a snapshot replaced the state during the read,
-    /// the error is [`katydid::Error::Closed`] in [`Error::Engine`]; read again.
+    /// The error of `body`; [`Error::Engine`], [`Error::Row`]. If a snapshot replaced the state
+    /// during the read, the error is [`katydid::Error::Closed`] in [`Error::Engine`]; read again.
     pub fn read_applied<T, E: From<Error>>(
         &self,
         body: impl FnOnce(&ReadView) -> Result<T, E>,
@@ -345,7 +348,8 @@ impl Replica {
     }
 
     /// Closes the replica with its log and engine. It stays a member of its group. Writes in flight
-    /// have an unknown outcome. Later calls fail.
+    /// have an unknown outcome. Later calls that need the group, the log or the engine fail; a
+    /// second `close` returns `Ok`.
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Engine`].

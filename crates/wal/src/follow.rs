@@ -116,9 +116,9 @@ impl Follower {
     /// # Errors
     /// Those of [`Reader::next_record`], as [`Error::Read`]; the position stays as it is.
     /// [`ReadError::Trimmed`] if the log was trimmed past the follower. [`ReadError::Truncated`]
-    /// once for a part below the position that was dropped; call again to go on. [`Error::Closed`]
-    /// if the log was closed and the record cannot be read any more: the next opening may have
-    /// trimmed it.
+    /// once, if a part of the log below the position was dropped; call again to go on.
+    /// [`Error::Closed`] if the log was closed and the record cannot be read any more: the next
+    /// opening may have trimmed it.
     pub fn try_next(&mut self) -> Result<Option<RecordRef<'_>>> {
         let (truncations, at) = (&self.stream.core().truncations, self.position());
         let made = truncations.made();
@@ -136,7 +136,8 @@ impl Follower {
     ///
     /// # Errors
     /// Those of [`Follower::try_next`]. [`Error::Closed`] or [`Error::Poisoned`] if the log has
-    /// ended and every durable record was returned.
+    /// ended and every durable record was returned. [`Error::Device`] if the thread that calls
+    /// wakers cannot be started.
     #[expect(clippy::should_implement_trait, reason = "a log has no end at which an iterator would stop")]
     pub fn next(&mut self) -> Result<Record> {
         loop {
@@ -163,7 +164,8 @@ impl Follower {
     /// Blocks until the log above [`Follower::position`] is durable.
     ///
     /// # Errors
-    /// [`Error::Closed`] or [`Error::Poisoned`] if the log has ended.
+    /// [`Error::Closed`] or [`Error::Poisoned`] if the log has ended. [`Error::Device`] if the
+    /// thread that calls wakers cannot be started.
     pub fn wait(&mut self) -> Result<()> {
         let log = self.stream.log().clone();
         block_on(&log, |context| self.poll_more(context))
@@ -173,7 +175,8 @@ impl Follower {
     /// there is one of the log's own. Otherwise registers the waker, in place of an earlier one.
     ///
     /// # Errors
-    /// [`Error::Closed`] or [`Error::Poisoned`] if the log has ended.
+    /// [`Error::Closed`] or [`Error::Poisoned`] if the log has ended. [`Error::Device`] if the
+    /// thread that calls wakers cannot be started.
     pub fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         let at = self.position().plus(1);
         let core = self.stream.core();
@@ -322,8 +325,9 @@ impl Log {
         Ok(Stamped { stamp: head.stamp, status: worst, payload: head.payload })
     }
 
-    /// Passes a waker to the thread that calls the wakers of futures, if a follower has waited
-    /// before. A caller that holds a latch uses this if the waker might take that latch.
+    /// Passes a waker to the thread that calls wakers. A follower must have waited before, because
+    /// its wait starts that thread. A caller that holds a latch uses this if the waker might take
+    /// that latch.
     #[doc(hidden)]
     pub fn call(&self, waker: Waker) {
         self.first().core().wakers.hand_over(waker);

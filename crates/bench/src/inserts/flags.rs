@@ -14,7 +14,8 @@ use std::path::PathBuf;
 /// Maximum bytes of a record that is not split.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
-/// Flags of both commands. A given list replaces the sweep's own list.
+/// Flags of `lab log-insert` and `lab manycore run`. A given list replaces the sweep's own list,
+/// except that `--inserter` selects from the sweep's designs (sweep `txn` runs any design).
 #[derive(Debug, Args)]
 pub struct Sweeps {
     /// Sweeps, or `all`: threads, size, size-cached, outlier, slots, work, crawl, bitmap, stall,
@@ -30,7 +31,7 @@ pub struct Sweeps {
     /// Bytes of a record, including its 48-byte header
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::record)]
     pub record: Vec<usize>,
-    /// Bytes of one large record after every 60
+    /// Bytes of the large record that follows every 60 small ones
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::record)]
     pub outlier: Vec<usize>,
     /// Number of slots in which groups form, in designs that have slots [default: 4]
@@ -162,8 +163,8 @@ impl Sweeps {
         refuse(limits && large, "--record", "above 64 KiB a record travels in pieces")
     }
 
-    /// One case for each combination of the design's settings and the number of threads. The caller
-    /// sets all other fields.
+    /// One case for each combination of slots, hop bytes, chunk bytes and other work; a single case
+    /// if the subject is not a design. The caller sets all other fields.
     fn tuned(&self, spec: &Spec, subject: Subject) -> Vec<Case> {
         let plain = Case {
             sweep: Sweep::Threads,
@@ -203,8 +204,8 @@ impl Sweeps {
         let asked = self.designs()?;
         let designs: Vec<_> = match &self.inserter[..] {
             [all] if all == "all" => spec.designs.to_vec(),
-            // A whole log accepts every design. By default sweep `txn` runs only the designs of the
-            // papers.
+            // Sweep `txn` runs whole logs, which accept every design. Only its default list is
+            // limited to the papers' designs.
             _ if sweep == Sweep::Txn => asked,
             _ => spec.designs.iter().copied().filter(|kind| asked.contains(kind)).collect(),
         };

@@ -70,7 +70,7 @@ pub struct Spec {
     pub threads: &'static [usize],
     /// Bytes of a record, including its header.
     pub records: &'static [usize],
-    /// Bytes of one large record after every [`SMALL_FOR_EACH_OUTLIER`].
+    /// Bytes of the large record that follows every [`SMALL_FOR_EACH_OUTLIER`] small ones.
     pub outliers: &'static [usize],
     pub slots: &'static [usize],
     pub hop_bytes: &'static [u64],

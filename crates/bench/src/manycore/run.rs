@@ -40,7 +40,7 @@ pub struct Run {
     /// Simulated milliseconds of each run
     #[arg(long, value_name = "N", default_value = "5")]
     millis: f64,
-    /// Seed of the random choices, which replace chance on a real machine
+    /// Seed of the choices that on a real machine are left to chance
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// Runs of each case; each round uses the next seed

@@ -18,10 +18,10 @@ use std::path::PathBuf;
 /// shared words
 ///
 /// Every transaction takes a timestamp, appends a record to a log and is acknowledged without
-/// waiting for a device. The results therefore show the cost of shared words on many cores: one
-/// counter for timestamps and one end of the log, compared with the memory engine's own timestamps
-/// and a log for each thread, whose real code runs here. Equal options give equal results, byte for
-/// byte
+/// waiting for a device. The results therefore show the cost of shared words on many cores. One
+/// counter for timestamps and one end of the log are compared with the memory engine's design: own
+/// timestamps and a log for each thread. The engine's real clock and the log's real inserters run
+/// here. Equal options give equal results, byte for byte
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +43,7 @@ pub struct Txn {
     /// Simulated milliseconds of each run
     #[arg(long, value_name = "N", default_value = "2")]
     millis: f64,
-    /// Seed of the random choices, which replace chance on a real machine
+    /// Seed of the choices that on a real machine are left to chance
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// Runs of each case; each round uses the next seed, and rows are medians

@@ -34,7 +34,8 @@ impl Ack {
 /// Acknowledged commits of the clients of one database.
 #[derive(Debug)]
 pub struct Tally {
-    /// Number of each client's commits that were acknowledged, or found by the last comparison.
+    /// For each client: the number of commits found by the last comparison, plus those acknowledged
+    /// since.
     known: Vec<u64>,
     /// Number of commits acknowledged since the last comparison.
     acknowledged: u64,
@@ -44,11 +45,11 @@ pub struct Tally {
 /// Result of a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// Number of commits that were acknowledged before the crash.
+    /// Number of commits acknowledged between the last comparison and the crash.
     pub acknowledged: u64,
-    /// Number of acknowledged commits that the database has after the crash.
+    /// `acknowledged` minus the lost commits.
     pub found: u64,
-    /// Number of commits in the database that were not acknowledged before the crash.
+    /// Number of commits in the database that were never acknowledged.
     pub beyond: u64,
 }
 

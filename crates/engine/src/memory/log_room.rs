@@ -1,5 +1,5 @@
-//! Room in the log. Only checkpoints make room: in a log in NVRAM, which cannot grow, and in a log
-//! in files that is longer than `log_hard_bytes`.
+//! Room in the log. Two kinds of log get room only by checkpoints: a log in NVRAM, which cannot
+//! grow, and a log in files that is longer than `log_hard_bytes`.
 //!
 //! Threads of transactions run this code. [`crate::fullness`] says which transactions wait, and for
 //! what. A checkpoint frees all log that existed when it began, whatever transactions are open. So
@@ -65,8 +65,8 @@ impl Engine {
         Error::LogFull { pinned_by: self.pinned_by(), used, limit }
     }
 
-    /// Sets room aside in the calling thread's stream for the transaction's record, if there may be
-    /// too little, until the returned guard is dropped.
+    /// Sets room aside for the transaction's record, if the calling thread's stream may have too
+    /// little. Dropping the returned guard gives the room back.
     ///
     /// # Errors
     /// `LogFull`; the log's `TooLarge` if the record does not fit into an empty stream.

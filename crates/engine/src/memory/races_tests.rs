@@ -175,9 +175,9 @@ fn the_feed_waits_for_a_transaction_that_is_about_to_be_appended() {
     assert_eq!(keys, ["before", "later"]);
 }
 
-/// A transaction takes its stamp, and its record is appended behind the cut of an archiver. Before
-/// the cut lies the record of a transaction with a greater stamp. The cut does not claim to have
-/// every commit up to the greater stamp.
+/// A transaction takes its stamp, and its record is appended above the cut of an archiver, while a
+/// record with a greater stamp lies below the cut. The cut does not claim to have every commit up
+/// to the greater stamp.
 #[test]
 fn a_cut_of_an_archive_claims_no_commit_behind_it() {
     let database = open(&SimDevice::new(1));

@@ -84,14 +84,15 @@ pub(crate) struct Engine {
     pub(crate) control: ControlFile,
     pub(crate) schedule: CheckpointSchedule,
     /// LSN of the begin record of the last complete checkpoint. Written (Release) by the thread
-    /// that takes the checkpoint and holds the turn; read with Acquire.
+    /// that takes the checkpoint, which holds `CheckpointSchedule::turn`; read with Acquire.
     pub(crate) checkpoint_begin: AtomicU64,
     /// True from a refusal for lack of space until the next checkpoint begins; a checkpoint is due
     /// while it is true. The refused thread stores it and notifies the worker. Relaxed, because the
     /// notification orders the store.
     pub(crate) lacks_space: AtomicBool,
     /// True if the next checkpoint is the first since the database was compacted. The opening sets
-    /// it; the thread that takes the checkpoint and holds the turn clears it. Relaxed.
+    /// it; the thread that takes the checkpoint clears it, and holds `CheckpointSchedule::turn`.
+    /// Relaxed.
     pub(crate) is_rewritten: AtomicBool,
     /// True if updates are logged with whole values, which feeds need. Feeds set it, and no thread
     /// clears it. It is a hint: a change that has begun may still be logged without whole values.
@@ -111,10 +112,10 @@ pub(crate) struct Engine {
 pub(crate) struct LogBarrier {
     log: Stream,
     opening: Arc<Opening>,
-    /// Start of a record, or end of the log at its opening. Everything that is appended from now on
-    /// lies above it. `None` if the log keeps the order of appends, because the reserved frontier
-    /// then serves as the floor. Raised (AcqRel) after a barrier of the log was passed, read
-    /// (Acquire) before an append.
+    /// A position below every record that is appended from now on: at first the end of the log at
+    /// its opening, after a barrier the start of the record before the barrier. `None` if the log
+    /// keeps the order of appends, because the reserved frontier then serves as the floor. Raised
+    /// (AcqRel) after a barrier of the log was passed, read (Acquire) before an append.
     floor: Option<AtomicU64>,
     gate: Gate,
     place: String,
@@ -231,10 +232,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Helps to make room on the thread that wants to write, because the log is at its hard limit.
-    /// The write is refused only if that did not help. A checkpoint that cannot move the log's
-    /// start is not taken; otherwise each refused write would lengthen the log by a checkpoint's
-    /// records.
+    /// Makes room in a log that is at its hard limit. Runs on the thread that wants to write. The
+    /// write is refused only if the log is still too long afterwards. A checkpoint that cannot move
+    /// the log's start is not taken; otherwise each refused write would lengthen the log by a
+    /// checkpoint's records.
     #[cold]
     fn make_log_room(&self) -> Result<()> {
         let limit = self.options.advanced.log_hard_bytes;
@@ -347,9 +348,9 @@ impl Engine {
         self.active.append(&self.log, &append)
     }
 
-    /// Turns a refused lock into the caller's error. A refusal is not the holder's fault, and gets
-    /// another error, in three cases: the gate has shut, the database is being closed (in both
-    /// cases some locks are kept for good), or the holder's rollback has failed so far.
+    /// Turns a refused lock into the caller's error. The error is `Conflict` or `WaitsForItself`,
+    /// except in three cases: the gate has shut; the database is being closed; the holder's
+    /// rollback has failed so far. In the first two cases some locks are never released.
     pub(crate) fn conflict(&self, conflict: Conflict) -> Error {
         if conflict.kind == ConflictKind::Timeout && self.gate.is_shut() {
             return self.poison_error();

@@ -37,7 +37,7 @@ enum Descriptor {
     Ring(Ring),
 }
 
-/// A call of a thread that the kernel runs.
+/// A system call of a thread that has begun and not ended.
 #[derive(Debug, Clone)]
 struct Call {
     number: u64,
@@ -61,7 +61,8 @@ enum PendingCall {
         folder: usize,
         naming: Naming,
     },
-    /// Opens a place of the folder.
+    /// Opens a file or folder inside the watched folder `folder`, or `folder` itself if `name` is
+    /// `None`.
     Open {
         folder: usize,
         name: Option<String>,
@@ -73,7 +74,7 @@ enum PendingCall {
         name: String,
     },
     Duplicate(Descriptor),
-    /// Submits this number of entries to a ring.
+    /// Submits writes to a ring. `entries` are the tokens of the submitted writes to watched files.
     Submit {
         descriptor: u64,
         entries: Vec<u64>,
@@ -105,8 +106,8 @@ fn permitted<T>(what: &str, outcome: Result<T, Errno>) -> T {
     })
 }
 
-/// Follows a child to its end. All its threads stand still until `go` tells it to go on. Returns
-/// the child's exit status.
+/// Follows a child to its end. The caller makes sure that all threads of the child wait for `go`,
+/// which is called after they are attached. Returns the child's exit status.
 pub fn follow(watched: &mut Watched, child: std::process::Child, go: impl FnOnce()) -> i32 {
     let process = child.id();
     let leader = Pid::from_raw(process as i32);
@@ -219,7 +220,8 @@ impl Followed<'_> {
         self.watched.place(base, &self.text(path))
     }
 
-    /// Returns a place that has a name in the folder.
+    /// Returns the watched folder and the name of a path. Panics if the path is the watched folder
+    /// itself.
     fn named(&self, base: u64, path: u64) -> Option<(usize, String)> {
         let (folder, name) = self.place(base, path)?;
         Some((folder, name.expect("not the folder itself")))

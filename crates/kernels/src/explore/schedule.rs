@@ -122,8 +122,8 @@ impl World {
         self.threads[me].stores += 1;
     }
 
-    /// Returns the number of changes by other threads up to the last spin of `me`. The spinning
-    /// thread waits until there are more.
+    /// Notes a spin of `me`. Returns the number of changes that other threads had made at the
+    /// previous spin of `me`. The spinning thread waits until there are more.
     pub(super) fn spin(&mut self, me: usize) -> u64 {
         let others = self.stores - self.threads[me].stores;
         std::mem::replace(&mut self.threads[me].seen, others)
@@ -355,8 +355,8 @@ impl Explorer {
     /// # Errors
     /// The [`Failure`] of the recorded path, if it still happens.
     pub fn replay(&self, path: &[u32], body: impl Fn() + Send + Sync + 'static) -> Result<(), Failure> {
-        // The recorded path has the picks without their numbers of alternatives. Each run along the
-        // known picks finds the number for the next pick.
+        // The path says which alternative was picked at each point, not how many alternatives there
+        // were. Each run along the known picks finds that number for the next pick.
         let mut fibers = Fibers::default();
         let mut known: Vec<Pick> = Vec::new();
         let body: Arc<dyn Fn() + Send + Sync> = Arc::new(body);
