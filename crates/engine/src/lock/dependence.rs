@@ -1,18 +1,19 @@
-//! Dependencies of readers of early-released locks (early lock release, ELR): the commit ends of
-//! the transactions that released them.
+//! Dependencies on transactions that released locks early (early lock release, ELR): the ends of
+//! their commit records.
 //!
 //! With early lock release a transaction drops its locks when its commit record has a place in the
 //! log, before that record is durable. A transaction that locks the same key later sees the
 //! releaser's writes, and must not be acknowledged before they are durable. So each exclusive
-//! release publishes the releaser's commit end in the shard, and each grant returns it.
+//! release publishes the releaser's commit end in the shard, and each later grant returns that
+//! commit end.
 //!
 //! There is one [`Dependence`] per lock shard, inside the shard's mutex; any transaction's thread
 //! runs this code. A `Dependence` has a fixed number of buckets, not one per key. A collision of
 //! two keys names a later LSN than needed, never an earlier one. A collision costs at most a wait
-//! for the newest pre-committed transaction, which is being written anyway. With `AfterDurable` no
-//! commit end is published and no bucket allocated.
+//! for the newest pre-committed transaction, whose commit record is being written anyway. With
+//! `AfterDurable` no commit end is published and no bucket allocated.
 //!
-//! 1. Values only grow.
+//! 1. The value of a bucket only grows.
 //! 2. Publish before release: [`Dependence::publish`] runs in the same critical section of the
 //!    shard that removes the releaser from the key's holders, and before the removal.
 //! 3. A grant of a key reads the key's bucket in a critical section of the same shard, after the
@@ -32,9 +33,9 @@
 //! (`Writer::depend_on`), so a log that is durable up to e includes those commit records.
 //!
 //! A table's newest commit end is far above what most intervals depend on. After the holder of an
-//! interval has read its keys, the holder may use a nearer value instead
+//! interval has read the interval's keys, it may use a lower value instead
 //! (`LockSpace::dependence_of`): the greatest of the buckets of the keys that it has found, and of
-//! the newest commit that has removed a key of the table. The nearer value suffices, because a
+//! the newest commit that has removed a key of the table. The lower value suffices, because a
 //! reader sees W's change of k as k's value or as k's absence. If k is present, W published k's
 //! bucket before it released k. If k is absent, a transaction W' has removed it, where W' is W or
 //! later than W. W' published the removal before it released k, and its commit end is not below

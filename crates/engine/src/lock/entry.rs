@@ -87,9 +87,9 @@ impl Entry {
         );
     }
 
-    /// Adds to `out` the waiters before `place` that are incompatible with `mode`, from `place`
-    /// backwards up to the first exclusive waiter. The exclusive waiter itself waits for all
-    /// waiters before it. So a queue of n writers has n edges, not n^2.
+    /// Adds to `out` the waiters before `place` that are incompatible with `mode`. Goes backwards
+    /// from `place` and ends with the first exclusive waiter, which itself waits for all waiters
+    /// before it. So a queue of n writers has n edges, not n^2.
     pub(super) fn queued_against(&self, place: usize, mode: PointMode, out: &mut Vec<TxnId>) {
         for waiter in self.queue()[..place].iter().rev() {
             if !mode.admits(waiter.mode) {

@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of points up to which comparing each is quicker than an index.
+/// Number of held points up to which comparing each of them is quicker than an index.
 const UNINDEXED: usize = 8;
 /// Maximum capacity, in elements, of each vector that is kept for the next transaction.
 const KEPT: usize = 1024;

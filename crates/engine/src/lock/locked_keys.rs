@@ -5,8 +5,8 @@
 //! and allocates no memory. All other keys are in a map.
 //!
 //! 1. A key is in `alone` or in `others`, not in both.
-//! 2. The key in `alone` may lie anywhere among the keys in `others`, so a visit of an interval
-//!    looks at both.
+//! 2. The key in `alone` may be below, between or above the keys in `others`, so a visit of an
+//!    interval looks at both.
 
 use super::entry::Entry;
 use smallvec::SmallVec;
@@ -79,8 +79,8 @@ mod tests {
     use crate::ids::TxnId;
     use crate::lock::mode::PointMode;
 
-    /// The key in `alone` is removed in all orders relative to the keys in `others`, and another
-    /// key takes its place.
+    /// Random keys come and go. So the key in `alone` is replaced while it is below, between and
+    /// above the keys in `others`.
     #[test]
     fn keys_come_and_go_as_in_a_map() {
         let mut rng = fastrand::Rng::with_seed(11);

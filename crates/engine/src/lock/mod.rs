@@ -278,7 +278,7 @@ impl Locks {
 
     /// Sleeps until the wait that `txn` has begun is over. From time to time it checks whether a
     /// blocker was used last by the calling thread. If so, that blocker is idle while this thread
-    /// sleeps, and the wait is in vain if only this thread can end it.
+    /// sleeps, and the wait is in vain if only this thread can end the blocker.
     fn sleep(&self, txn: &TxnLocks, parker: &Parker) -> Result<(), Conflict> {
         let me = txn.id();
         let patience = body::patience(self.key(), self.lock_wait);

@@ -3,8 +3,8 @@
 //! The transaction's thread runs this code, or another thread that ends the transaction. The thread
 //! first releases the points, one shard at a time. Then, table by table, it removes the
 //! transaction's ranges, and removes the transaction from the blockers of other ranges. By then the
-//! transaction holds no point of the table any more, so a range that is registered later does not
-//! find one.
+//! transaction holds no point of the table any more, so a range that is registered later finds no
+//! point of the transaction.
 
 use super::held::{HeldPoint, TxnLocks};
 use super::mode::PointMode;

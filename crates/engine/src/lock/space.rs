@@ -1,5 +1,5 @@
 //! The locks of one table: points in hash-sharded ordered maps, ranges in a list. This file also
-//! has the fast paths.
+//! has the fast paths, which grant a lock without a wait.
 //!
 //! 1. `range_count` is the number of granted and waiting ranges in the list. The acquirer of a
 //!    range counts it before it visits the shards. A thread that removes a range from the list

@@ -115,7 +115,7 @@ impl ActiveTable {
         }
     }
 
-    /// An id that no transaction of this incarnation has had.
+    /// An id that no other transaction has had since the database was opened.
     pub(crate) fn next_txn(&self) -> TxnId {
         let shard = shard_of_thread();
         let next = self.shards[shard].next.fetch_add(1, Ordering::Relaxed);
@@ -228,7 +228,8 @@ impl ActiveTable {
     }
 
     /// Returns the number of occupied slots and the transaction with the oldest first record. Waits
-    /// for no latch: a slot whose latch is held is counted, and its transaction is not considered.
+    /// for no latch: a slot whose latch is held is counted, but its transaction is not taken for
+    /// the oldest.
     pub(crate) fn oldest(&self) -> (u64, Option<(TxnId, Lsn)>) {
         let slots = self.slots.lock().clone();
         let mut count = 0;

@@ -48,7 +48,8 @@ impl Changes {
         let mut used = 0;
         for at in (0..pages.len()).step_by(page_bytes) {
             let page = &pages[at..at + page_bytes];
-            // A page that was never written has no LSN, and neither has page 0.
+            // A page that was never written has no LSN, and neither has page 0, so they do not
+            // count as changed.
             if header::page_lsn(page) >= self.from && !header::page_id(page).is_none() {
                 pages.copy_within(at..at + page_bytes, used);
                 used += page_bytes;
@@ -90,8 +91,8 @@ impl Head {
         head
     }
 
-    /// Decodes a head. No input panics. The error is the head's version, if the head is sound and
-    /// this program cannot read that version.
+    /// Decodes a head. No input panics. The error is the head's version if the head is sound and
+    /// this program cannot read that version, and `None` if the head is damaged.
     fn decode(head: &[u8]) -> std::result::Result<Head, Option<u32>> {
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|nth| head[at + nth]));
         let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|nth| head[at + nth]));

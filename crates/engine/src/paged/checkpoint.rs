@@ -110,8 +110,8 @@ impl TakesCheckpoints for Engine {
     }
 
     fn on_notification(&self) {
-        // The next notification, or a thread that needs it, tries again to end a transaction that
-        // cannot be ended yet.
+        // A transaction that cannot be ended yet is tried again at the next notification, or by a
+        // thread that needs its locks or its log space.
         self.end_unended();
         if self.space.is_short() {
             // A lack of space is reported to the transaction that needs a page; any other failure
@@ -183,7 +183,7 @@ impl Engine {
     }
 
     /// Takes a checkpoint that lets the log's start move as far as it can, if `is_needed` still
-    /// returns true when this caller has the turn.
+    /// returns true once this caller holds `CheckpointSchedule::turn`.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         if is_needed() {
@@ -222,9 +222,9 @@ impl Engine {
         let part = |kind| Part { kind, begin: begin.lsn, class };
         self.barrier.separate(begin.lsn);
         let active = self.active.capture();
-        // The recovery LSN of a dirty page may lie below the start of the log, if this bound was
-        // found before an earlier checkpoint and set after that checkpoint had captured the pages.
-        // No record below the start is needed, so the bound is raised to the start.
+        // The recovery LSN of a dirty page may lie below the start of the log, if it was found
+        // before an earlier checkpoint and set after that checkpoint had captured the pages. No
+        // record below the start is needed, so the LSN is raised to the start.
         let start = self.log.trimmed_to();
         let dirty: Vec<(u64, Lsn)> =
             self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn.max(start))).collect();

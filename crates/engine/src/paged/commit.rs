@@ -8,7 +8,7 @@
 //! 2. The deferred frees of a committed transaction are made before its locks are released. If that
 //!    fails, `unfinished` makes them later: the commit stands.
 //!
-//! A crash before the commit record is durable undoes the transaction. After a later crash restart
+//! A crash before the commit record is durable undoes the transaction. After a later crash, restart
 //! makes the transaction's deferred frees.
 
 use crate::durability_waiter::DurabilityWaiter;

@@ -1,7 +1,7 @@
 //! Rewriting the database file without its free pages, so that it shrinks.
 //!
 //! Runs on the caller's thread, which has the directory's lock, on a database that was closed
-//! cleanly. Every page in place is whole, and no record behind the last checkpoint changes a page,
+//! cleanly. Every page in place is whole, and no record above the last checkpoint changes a page,
 //! so the log fits the old file and the new one alike. The rename in (3) is the switch. The steps:
 //!
 //! 1. the new file is written under another name and made durable: pages in use in their old order,
@@ -85,8 +85,8 @@ pub(crate) fn compact(
     })();
     drop(new);
     if written.is_err() {
-        // Space may have been lacking, and the new file takes some. If the file cannot be removed,
-        // it is still no part of the database.
+        // The failure may be a full device, on which the new file takes space. If the file cannot
+        // be removed, that does no harm, because it is no part of the database.
         let _removed = directory.remove(NEW_FILE_NAME);
         return written;
     }

@@ -207,7 +207,7 @@ impl Pages for InFile<'_> {
 }
 
 /// Copies the first `pages` pages, or, with `changes`, the changed ones among them. Page 0 is made
-/// anew for the copy's id; it is no change.
+/// anew for the copy's id, and does not count as changed.
 fn copy_pages(
     source: &dyn Pages,
     copy: &dyn File,

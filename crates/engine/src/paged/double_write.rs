@@ -16,9 +16,9 @@
 //!    this way. So a valid copy in the area is the newest version of its page that any write in
 //!    place has begun to write.
 //! 4. A valid header names an end of the log that was durable before the header was written. That
-//!    end is at or above every record that this opening's batches contain, so a log that ends below
-//!    it is damaged. The log's own recovery cannot tell, because damage to the last records of a
-//!    log that was not closed looks like a torn write.
+//!    end is at or above every record whose change is in a page of this opening's batches, so a log
+//!    that ends below it is damaged. The log's own recovery cannot tell, because damage to the last
+//!    records of a log that was not closed looks like a torn write.
 //!
 //! The result of a crash depends on the step in which it strikes:
 //!
@@ -228,7 +228,7 @@ fn read_header(
 /// area. Changes nothing.
 ///
 /// # Errors
-/// The errors with which an opening would refuse the area.
+/// The errors with which an opening would refuse the area, and failures of the device.
 pub(crate) fn examine(directory: &dyn Directory, database: Id, page_bytes: usize) -> Result<Lsn> {
     match directory.open_read_only(FILE_NAME) {
         Ok(file) => Ok(read_header(file.as_ref(), &directory.describe(), database, page_bytes)?.1),
@@ -254,9 +254,9 @@ pub(crate) struct DoubleWrite {
 }
 
 impl DoubleWrite {
-    /// Opens the area. Creates it if it is missing, and prepares its room, so that a later batch
-    /// cannot meet a full device. The caller syncs the directory if it creates a database. If the
-    /// area of an existing database is missing, there is nothing to restore.
+    /// Opens the area. Creates the file if it is missing, and allocates its blocks, so that a later
+    /// batch cannot meet a full device. The caller syncs the directory if it creates a database. If
+    /// the area of an existing database is missing, there is nothing to restore.
     pub(crate) fn open(
         directory: &dyn Directory,
         method: Method,

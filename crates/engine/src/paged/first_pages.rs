@@ -4,8 +4,8 @@
 //!
 //! 1. [`create`] may be repeated after a crash, because it writes over everything.
 //! 2. A crash leaves each sector that is being written old, new, or with arbitrary bytes. So a page
-//!    without a valid checksum does not prove that a database was in use. A page with one does,
-//!    unless `create` writes the same page.
+//!    without a valid checksum does not prove that a database was in use. A page with a valid
+//!    checksum proves it, unless `create` writes the same page.
 
 use super::page::{
     FaultReason, FilePage, LeafMut, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageId, file_page, header, map,

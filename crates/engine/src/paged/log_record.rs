@@ -27,8 +27,8 @@ pub(crate) const END: u8 = 65;
 pub(crate) const COMPENSATION: u8 = 66;
 /// A checkpoint begins. It captures transactions and pages after this record.
 pub(crate) const CHECKPOINT_BEGIN: u8 = 67;
-/// Payload of the begin record of the first checkpoint after compacting. Records from there on
-/// change the pages of a file that no earlier copy has.
+/// Payload of the begin record of the first checkpoint after compacting. All later records change
+/// pages of a file that no earlier copy has.
 pub(crate) const REWRITTEN: [u8; 1] = [1];
 /// Dirty pages of a checkpoint.
 pub(crate) const CHECKPOINT_PAGES: u8 = 68;

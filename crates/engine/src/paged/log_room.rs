@@ -2,14 +2,14 @@
 //!
 //! Runs on transaction threads. The rules of waiting are in [`crate::fullness`]. A checkpoint frees
 //! the log up to the first record of the oldest transaction that has not ended. If the log begins
-//! there already, that transaction is the log's head, and no checkpoint is taken: its records would
-//! use up the room that is kept for the head's end.
+//! there already, that transaction is the log's head, and no checkpoint is taken, because a
+//! checkpoint's records would use up the room that is kept for the end of that transaction.
 //!
 //! A transaction that then needs room waits for others to end, at most as long as for a lock. It
 //! fails with `LogFull` at once if the oldest transaction that has written waits for it through
 //! locks. The oldest itself waits at most 20 ms (`AS_OLDEST`). So a transaction that waits longer
-//! waits for the oldest, then for the next oldest. A circle of waits can close only with a lock of
-//! a transaction that waits here, and that transaction finds the circle.
+//! waits for the oldest, then for the next oldest. A cycle of waits always includes a wait for a
+//! lock of a transaction that waits here, and that transaction finds the cycle.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -112,7 +112,7 @@ impl Engine {
         let mut begun = None;
         while is_needed() {
             if self.opening.is_closing() {
-                // The transaction that keeps the log may never end any more.
+                // The transaction that keeps the log from being trimmed may never end.
                 return Err(Error::Closed);
             }
             self.end_unended();

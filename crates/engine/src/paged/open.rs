@@ -126,7 +126,7 @@ fn existing(
         return Err(Error::Foreign { place: place.clone(), what: Foreign::Identity(LOG_FOLDER.to_owned()) });
     }
     // The log's own recovery treats damage to its last records as a torn write. If pages depend on
-    // those records, they were durable, so the damage is no torn write.
+    // those records, the records were durable, so the damage is no torn write.
     let (end, needed) = (log.first().recovery().end, double_write.log_needed()?);
     if end < needed {
         return Err(Error::Corrupt {
@@ -224,7 +224,8 @@ fn restart(
     Ok(engine)
 }
 
-/// Returns whether the log has a consumer that is a feed. A feed shows whole values.
+/// Returns whether the log has a consumer that is a feed. A feed shows whole values, so the log
+/// must have them.
 fn has_feeds(log: &Log) -> bool {
     log.consumers().iter().any(|consumer| !consumer.name.starts_with(ARCHIVER_PREFIX))
 }

@@ -1,5 +1,5 @@
-//! Crashes in the write of a log without order between sessions. Each test chooses the session of
-//! each record.
+//! Crashes in the middle of a log write, with an inserter that does not keep records of different
+//! sessions in the order of their appends. Each test chooses the session of each record.
 
 use crate::shard::with_number;
 use crate::{Database, Durability, Lsn, Options, PagedOptions, Table, Transaction, TransactionOptions};
@@ -50,7 +50,7 @@ fn end_of_log(device: &SimDevice) -> Lsn {
 }
 
 /// A transaction replaces a key of a commit that is not durable, through a session whose chunk lies
-/// below that commit. Its change must lie above the commit all the same. Otherwise a crash could
+/// below that commit. The change must lie above the commit all the same. Otherwise a crash could
 /// leave the change and not the commit. Undo, which begins with the transaction that wrote last,
 /// would then find another value than the logged one, and the opening would fail.
 #[test]

@@ -33,7 +33,7 @@ impl Engine {
             let failed = |fault: Malformed| fault.at(at);
             if kind == COMPENSATION {
                 at = decode_compensation(&payload).map_err(failed)?.0;
-                // The change that this record undid costs nothing any more.
+                // The change that this record undid needs no room for undo any more.
                 writer.undone(at, 0);
                 continue;
             }

@@ -149,7 +149,8 @@ impl PagedTransaction {
         let engine = &self.inner.engine;
         let Some(locks) = &mut self.locks else { return Err(Error::Closed) };
         locks.used();
-        // A creation or drop of the table was durable before the table's lock was released.
+        // The grant's dependency is not needed, because a creation or drop of the table was durable
+        // before the table's lock was released.
         let acquire = || engine.locks.acquire_table(locks, table.tree.table, TableMode::Shared);
         if let Err(error) = engine.granted(acquire) {
             return Err(self.fail(error));
@@ -278,8 +279,8 @@ impl PagedTransaction {
     }
 
     /// Turns the transaction into one that changes the catalog. Such a transaction holds `ddl`,
-    /// which another transaction may need before it can end. So it waits for no other transaction
-    /// when the log is full.
+    /// which another transaction may need before it can end. So the transaction that changes the
+    /// catalog waits for no other one when the log is full.
     pub(crate) fn of_catalog(mut self) -> Self {
         self.patience = Duration::ZERO;
         self.ending = Ending::CatalogRollback;
@@ -521,12 +522,12 @@ impl EngineTransaction for PagedTransaction {
     /// read.
     ///
     /// # Errors
-    /// A conflict, or the failure of the log, that an earlier call returned and the caller has not
-    /// passed on.
+    /// `Error::MustRollBack` if an earlier call returned an error that may be retried, such as a
+    /// conflict, or an error that has shut the database off. The errors of the wait for the log.
     fn conclude(&mut self) -> Result<()> {
         self.give_up();
         match self.failure.clone() {
-            // The error stands, whatever the caller did with it.
+            // The caller may have ignored the error, which stands nevertheless.
             Some(cause) if cause.is_retryable() || cause.is_poisoned() => Err(Error::MustRollBack { cause }),
             _ => Ok(while_blocked(|| self.inner.engine.log.wait(self.depends, self.options.durability))?),
         }

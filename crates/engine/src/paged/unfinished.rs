@@ -4,10 +4,11 @@
 //! A rollback reads pages and appends to the log, and so does the freeing of long values after a
 //! commit. Either can meet an error that does not shut the gate: a page that cannot be read at the
 //! moment, or no space. A transaction that meets such an error is set aside here. The engine tries
-//! again to end it on the checkpoint thread, in `close`, and on each thread that meets its locks or
-//! the part of the log that it keeps.
+//! again to end it on the checkpoint thread, in `close`, and on each thread that needs one of its
+//! locks or the log space that it keeps from being freed.
 //!
-//! The transaction's own thread sets it aside; the threads named above take turns. Invariants:
+//! The transaction's own thread sets it aside. The threads named above try to end it, one at a
+//! time. Invariants:
 //!
 //! 1. A transaction that is set aside keeps its slot, so the log retains all records that its end
 //!    needs. If it is to be rolled back it also keeps its locks. So no transaction sees its
@@ -42,7 +43,7 @@ type Granted = std::result::Result<LockGrant, Conflict>;
 pub(crate) enum Ending {
     /// Undo the transaction.
     Rollback,
-    /// Undo a transaction that has changed the catalog, which no lock guards.
+    /// Undo a transaction that has changed the catalog, which no transaction lock covers.
     CatalogRollback,
     /// Make the deferred frees of a committed transaction.
     CleanUp,

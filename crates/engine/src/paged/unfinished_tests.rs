@@ -318,7 +318,8 @@ fn what_cannot_be_read_back_after_a_failed_write_of_the_log_is_no_corruption() {
     let (database, table) = open(&device);
     let txn = database.begin().expect("begin");
     let savepoint = txn.savepoint();
-    // This is more than the memory for undo holds, and it is still only in the log's buffer.
+    // These changes are more than the memory for undo holds, and are still only in the log's
+    // buffer.
     for number in 0..40 {
         txn.put(&table, key(number), [2; 300]).expect("put");
     }

@@ -34,8 +34,8 @@ use std::sync::atomic::Ordering;
 const KEPT_BYTES: usize = 64 << 10;
 const KEPT_CHANGES: usize = 1024;
 
-/// Minimum distance, in bytes of log, between two marks. A mark is a place from which changes that
-/// are not remembered can be read in log order.
+/// Minimum distance, in bytes of log, between two marks. A mark is a position in the log from which
+/// changes that are not remembered can be read in log order.
 pub(crate) const MARK_BYTES: u64 = 256 << 10;
 
 /// A record read back from the log.

@@ -147,8 +147,8 @@ fn a_deadlock_through_the_queue_of_a_key_is_seen() {
 #[test]
 fn a_reader_goes_before_a_waiting_writer_that_waits_for_it() {
     // Transaction 1 holds m. 2 holds k and waits for m. 3 waits for k exclusively, so 3 waits for
-    // 2, and 2 waits for 1. Then 1 reads k: no holder of k is incompatible, and queueing behind 3
-    // would be a deadlock.
+    // 2, and 2 waits for 1. Then 1 reads k. No holder of k is incompatible, and queueing behind 3
+    // would be a deadlock, so 1 goes before 3.
     let rig = Rig::new(LONG);
     let (mut one, mut two) = (rig.txn(1), rig.txn(2));
     rig.point(&mut one, "m", Exclusive).unwrap();

@@ -151,7 +151,8 @@ fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
     rig.point(&mut reader, "k", Shared).unwrap();
     thread::scope(|scope| {
         let writer = scope.spawn(|| rig.point(&mut rig.txn(2), "k", Exclusive));
-        // This request is granted after the writer has timed out, whichever of the two came first.
+        // This request is granted after the writer has timed out, whichever of the two requests
+        // came first.
         let late = scope.spawn(|| {
             let mut late = rig.txn(3);
             while rig.point(&mut late, "k", Shared).is_err() {}

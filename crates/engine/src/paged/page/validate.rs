@@ -1,7 +1,7 @@
 //! Validation of pages. It accepts any bytes, and takes time linear in the page (and a sort).
 //!
-//! Every access here comes after the check that makes it lie in the page, so the order of the
-//! checks matters.
+//! Every access here comes after the check that proves it to be inside the page, so the order of
+//! the checks matters.
 
 use super::fault::{FaultReason, PageFault};
 use super::id::PageId;

@@ -21,8 +21,9 @@ pub(crate) trait WalBarrier: Send + Sync + Debug {
     fn poison(&self, what: &'static str) -> Error;
 
     /// Returns a position from which the log can be read, and above which the calling thread's
-    /// later records lie. The position is loaded with Acquire or stronger. It is the reserved
-    /// frontier, if appends are in the order of their LSNs.
+    /// later records lie. The position is loaded with Acquire or stronger. If appends are in the
+    /// order of their LSNs, this is the reserved frontier, which the provided implementation
+    /// returns.
     fn floor(&self) -> Lsn {
         self.reserved()
     }

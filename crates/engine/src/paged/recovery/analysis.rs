@@ -10,8 +10,8 @@
 //! | chain freed | the chain leaves its transaction |
 //! | part of the checkpoint | each captured transaction enters, unless a record since the begin record has ended it |
 //!
-//! Parts of other checkpoints (unfinished ones after this one) are ignored, because what they
-//! captured follows from the records.
+//! Parts of other checkpoints (unfinished ones after this one) are ignored, because the records of
+//! the transactions themselves say all that these parts captured.
 //!
 //! Analysis and redo read the log together. Every page that a record after the begin record changes
 //! is dirty from that record on, so redo need not know the rest of the log to decide about the

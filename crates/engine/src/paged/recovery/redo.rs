@@ -34,8 +34,8 @@ use std::thread;
 /// pages that are neighbours in the file.
 const BATCH_BYTES_MIN: usize = 16 << 10;
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// A batch has at most one part in `BATCH_PART` of the cache's size. There are about five batches
-/// at a time.
+/// A batch takes at most 1/`BATCH_PART` of the cache's size. There are about five batches at a
+/// time.
 const BATCH_PART: usize = 16;
 const BATCHES_AHEAD: usize = 2;
 const THREADS_MAX: usize = 16;
@@ -187,7 +187,7 @@ impl Dealer<'_> {
                 None => return Ok(()),
             },
         };
-        // A record that fills or frees whole pages does not read them.
+        // Redo of a record that fills or frees whole pages does not read them.
         let reads = matches!(kind, ChangeKind::LeafInsert | ChangeKind::LeafDelete | ChangeKind::LeafUpdate);
         let appliers = self.senders.len() as u32;
         let mut whose = None;

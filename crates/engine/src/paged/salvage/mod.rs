@@ -13,9 +13,10 @@
 //! 4. Changes of unfinished transactions are taken back by key, on rows. No other transaction has
 //!    changed their keys since, and the log has the former values.
 //!
-//! If the log cannot be read as far as the pages have got (`History::Prefix`), pages with later
-//! changes are taken as they are, and the changes of unfinished transactions in these pages are not
-//! taken back. A database that was closed cleanly needs no log, because its pages hold everything.
+//! If the log cannot be read up to the newest change in the pages (`History::Prefix`), pages with
+//! later changes are taken as they are, and the changes of unfinished transactions in these pages
+//! are not taken back. A database that was closed cleanly needs no log, because its pages hold
+//! everything.
 
 mod history;
 mod rows;
@@ -46,8 +47,9 @@ use survey::Survey;
 /// Passes to `rows` everything that is sound in the database in `source`.
 ///
 /// # Errors
-/// `Error::Foreign` if files are of different databases or of a newer version; `Error::Corrupt` if
-/// not one page can be read; failures of the device.
+/// `Error::Foreign` if files are of different databases or of a newer version. `Error::Corrupt` if
+/// the page size cannot be found out, because the control file is lost and none of the first pages
+/// can be read. The errors of `rows`, and failures of the device.
 pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) -> Result<Salvage> {
     let overlay = OverlayDirectory::over(source.clone());
     let mut salvage = Salvage::default();

@@ -32,7 +32,7 @@ impl Tree {
     }
 
     /// Frees all pages but the root, and makes the root an empty leaf. No other transaction uses
-    /// the tree any more, so the fences of the remaining pages are not kept up.
+    /// the tree any more, so the fences of the remaining pages are not updated.
     pub(super) fn clear(&self, pages: Pages<'_>, writer: &mut dyn ChangeWriter) -> Result<()> {
         while self.clear_some(pages, writer)? {}
         Ok(())

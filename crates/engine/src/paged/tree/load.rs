@@ -33,7 +33,7 @@ use std::ops::{Bound, Range};
 /// Approximate bytes of full pages in one record.
 const GROUP_BYTES: usize = 256 << 10;
 
-/// The pages of one record may take one part in `GROUP_PART` of the cache, because they are latched
+/// The full pages of one record take at most 1/`GROUP_PART` of the cache, because they are latched
 /// together.
 const GROUP_PART: usize = 4;
 
@@ -232,8 +232,9 @@ impl TreeLoad {
     /// call appended one.
     ///
     /// # Errors
-    /// `Error::KeyTooLong`, `Error::ValueTooLong`, and the errors of the log and of growing the
-    /// file.
+    /// `Error::KeyTooLong` and `Error::ValueTooLong`. `Error::Corrupt` if a map page contradicts
+    /// the tree, or the tree would have more than 255 levels. The errors of the log, of growing the
+    /// file and of reading pages.
     pub(crate) fn push(
         &mut self,
         pages: Pages<'_>,

@@ -64,7 +64,7 @@ impl<'p> Structure<'p> {
     ///
     /// # Errors
     /// `Error::Corrupt` if the page is already latched for this change, because a damaged map marks
-    /// it as free. Waiting for its latch would never end.
+    /// it as free. Waiting for its latch would never end. The errors of `Pool::create`.
     pub(super) fn add_new(&mut self, reserved: Reserved, held: &[&PageWrite]) -> Result<PageId> {
         let id = reserved.page();
         let created = self.created.iter().map(|page| page.id());

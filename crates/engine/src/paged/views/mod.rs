@@ -101,8 +101,8 @@ pub(crate) struct Views {
     /// Members of `all` that no writer has.
     idle: Mutex<Vec<Arc<TxnImages>>>,
     /// Bytes of all images. Images that are not published are counted in steps. Relaxed, because it
-    /// is a limit and orders nothing. It is below zero for a moment if an image is removed before
-    /// its growth is counted.
+    /// is only compared with a limit and orders nothing. It is below zero for a moment if an image
+    /// is removed before its growth is counted.
     bytes: AtomicI64,
     bytes_max: u64,
 }

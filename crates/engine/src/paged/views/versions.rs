@@ -10,7 +10,8 @@
 //!
 //! 1. An image is in `map` from before its transaction changes the leaf until the change is undone
 //!    or no view needs the image. So a reader that finds the change in the leaf finds the image.
-//! 2. A key has at most one image of each transaction, which is the oldest.
+//! 2. A key has at most one image of each transaction: the value before the transaction's first
+//!    change of the key.
 //! 3. If a reader with a leaf's latch loads a `count` of zero, every image that was published under
 //!    earlier latchings of this leaf has been removed from `map`.
 //!

@@ -85,7 +85,7 @@ impl View {
     }
 
     /// Returns the position on which reads depend. `newest` is the end of the last commit that the
-    /// locks tell.
+    /// released locks name.
     pub(crate) fn depends_on(&self, newest: Lsn) -> Lsn {
         self.depends.max(newest.min(self.limit))
     }
