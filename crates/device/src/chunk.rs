@@ -1,4 +1,5 @@
-//! A large piece of aligned memory that buffers share: freed when the last of them is dropped.
+//! A large piece of aligned memory that buffers share, and that is freed when the last of these
+//! buffers is dropped.
 //!
 //! Any thread. The kernel is asked to back a large chunk with huge pages; it may ignore that.
 

@@ -107,11 +107,11 @@ pub enum StripesFault {
         /// The set that the directory or file belongs to.
         found: Id,
     },
-    /// The directory or file belongs to another place of this set.
+    /// The directory or file belongs to another index of this set.
     Misplaced {
-        /// Place in which it was given, from 0.
+        /// Index at which the caller gave it, from 0.
         given: usize,
-        /// Place to which it belongs.
+        /// Index to which it belongs.
         belongs: usize,
     },
     /// The set has another number of directories than the caller gave.

@@ -307,8 +307,8 @@ impl Contents {
         Ok(count)
     }
 
-    /// Calls `change` for each block of `[from, to)`, with the block's bytes in that range and the
-    /// part of the range that they are.
+    /// Calls `change` for each block that `[from, to)` touches, with the block's bytes in that
+    /// range, and the indexes that these bytes have in the range.
     fn change(
         &self,
         state: &mut State,

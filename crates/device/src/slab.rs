@@ -84,10 +84,10 @@ mod tests {
         let cases: &[_] =
             if cfg!(miri) { &[(4096, 3), (65536, 33)] } else { &[(4096, 3), (8192, 700), (65536, 300)] };
         for &(piece, count) in cases {
-            // Compared whole: a loop over bytes takes Miri minutes.
+            // The pieces are compared whole, because a loop over bytes takes Miri minutes.
             let all = |byte: u8| vec![byte; piece];
             let mut slab = Slab::new(piece, count);
-            // Five pieces more than the slab was made for.
+            // Takes five pieces more than the slab was made for.
             let mut pieces: Vec<_> = (0..count + 5).map(|_| slab.take()).collect();
             for (number, piece) in pieces.iter_mut().enumerate() {
                 assert!(piece[..] == all(0)[..], "piece {number}");

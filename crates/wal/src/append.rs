@@ -1,6 +1,6 @@
 //! A record to append, and the positions of an appended record.
 //!
-//! Plain values. Sessions and the log itself append with them.
+//! Plain values, which sessions and the log itself append.
 
 use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::insert::AppendClass;

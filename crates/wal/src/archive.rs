@@ -35,7 +35,7 @@ pub struct Stretch {
     pub from: Lsn,
     /// The exclusive end position.
     pub to: Lsn,
-    /// The place and the checksum of the last physical record in the stretch.
+    /// Position and checksum of the last physical record in the stretch.
     pub last: RecordMark,
     /// The greatest commit stamp of a record in the stretch; zero if no record has a stamp.
     pub stamp_max: CommitStamp,
@@ -68,7 +68,8 @@ impl Stream {
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above `from`, with
     /// [`ReadError::BeyondEnd`] if the log ends below `from`, and with [`ReadError::Corrupt`] if a
-    /// record is damaged; [`Error::NotInFiles`] if the log is in NVRAM.
+    /// record is damaged; [`Error::NotInFiles`] if the log is in NVRAM; [`Error::Device`] if the
+    /// device fails.
     pub fn stretch(&self, from: Lsn, bytes_max: usize) -> Result<Option<Stretch>> {
         self.stretch_until(from, Lsn::LIMIT, bytes_max)
     }
@@ -177,7 +178,7 @@ fn whole_records(
     Ok(WholeRecords { end, last, stamp_max })
 }
 
-/// The bytes of a stream that follow those of a copy, read from an archive.
+/// The archived bytes that continue one stream of a copy.
 pub trait ArchivedBytes: Send + Sync + Debug {
     /// Reads from `at` on, and returns the number of bytes: less than the buffer's length only at
     /// the end of the archived bytes.
@@ -191,7 +192,7 @@ pub trait ArchivedBytes: Send + Sync + Debug {
     fn file_name(&self, at: Lsn) -> String;
 }
 
-/// The bytes of a stream of a copy, and the archived bytes that follow.
+/// The bytes of one stream: first those in a copy, then the archived bytes that continue them.
 #[derive(Debug)]
 struct Joined {
     copied: Arc<dyn Source>,
@@ -267,7 +268,7 @@ impl ExtendedLog {
         Ok(ExtendedLog { streams })
     }
 
-    /// Returns the end of the last record of a stream for whose end `is_within` is true. If
+    /// Returns the greatest end of a record in the stream for which `is_within` is true. If
     /// `is_within` is true for a position, it must be true for every lower position. Calls `visit`
     /// with the records between the copy's end and the end that was found, in order.
     ///

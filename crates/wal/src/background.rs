@@ -26,7 +26,8 @@ impl Background {
         }
     }
 
-    /// Returns the protocol, and lets its requests wait for the caller if no thread serves them.
+    /// Returns the protocol that the log uses. If no thread serves requests, the returned protocol
+    /// keeps them until the caller runs the background work.
     pub(crate) fn arrange(self, protocol: Box<dyn SyncProtocol>) -> Box<dyn SyncProtocol> {
         match self {
             Background::Threads => protocol,

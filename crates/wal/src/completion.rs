@@ -40,10 +40,10 @@ use std::task::{Context, Poll, Waker, ready};
 /// system cannot start one, polling blocks instead.
 #[must_use = "a future does nothing unless polled; drop it if no notification is needed"]
 pub struct Completion {
-    /// The stream and the end of the current position.
+    /// Stream and end of the position that the future waits for now.
     stream: Stream,
     end: Lsn,
-    /// Positions to wait for after the current one.
+    /// Positions that the future waits for after that one.
     rest: Dependencies,
     level: Durability,
     ticket: Option<u64>,
@@ -301,7 +301,7 @@ impl<T> Completions<T> {
         }
         self.poll_with(&mut told);
         while self.queue.len() >= limit {
-            // Earlier completions may wait for more than the last one does.
+            // Earlier completions may wait for higher positions or levels than the last one.
             let last = self.queue.len() - limit;
             for (level, at) in self.missing(last) {
                 // `poll_with` reports the outcome.

@@ -147,11 +147,11 @@ impl Consumer {
 
     /// Moves the consumer to `from`: the consumer does not need the log below `from` any more.
     /// `mark` is stored with `from`. The move is durable when this returns. In a stream whose
-    /// position in `from` is below the consumer's, the consumer stays where it is.
+    /// position in `from` is below the consumer's position, the consumer's position stays.
     ///
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the consumer is lost, [`Error::ConsumerGone`]
-    /// if the consumer was removed, and the errors of [`Log::pin`].
+    /// if the consumer was removed, the errors of [`Log::pin`], and failures of the device.
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.

@@ -1,4 +1,4 @@
-//! Named consumers: readers of the log whose places are kept from one opening to the next.
+//! Named consumers: readers of the log whose positions are stored from one opening to the next.
 //!
 //! Any thread. A consumer has a pin (`retention`) and a file `consumer.NAME` in the log's folder.
 //! The file has two slots of sealed blocks, which are written in turn:
@@ -10,13 +10,13 @@
 //!
 //! 1. The file gets its name when its first slot is durable. A file without a whole slot is
 //!    damaged, and the log refuses to open.
-//! 2. A place is durable before the pin moves to it. After a crash the consumer is at a place that
-//!    it has acknowledged, and the log has everything from that place on.
-//! 3. A place never moves back.
+//! 2. A position is durable in the file before the pin moves to it. After a crash the consumer is
+//!    at a position that it has acknowledged, and the log has everything from that position on.
+//! 3. A consumer's position never falls.
 //! 4. A pin that was lost in a trim lies below the start of the log. After a crash the file alone
 //!    therefore shows whether the consumer is lost.
 //!
-//! A crash leaves the place that was acknowledged last, or the place before it if the crash
+//! A crash leaves the position that was acknowledged last, or the position before it if the crash
 //! interrupted the write.
 
 use crate::control::FORMAT_VERSION;
@@ -91,7 +91,8 @@ impl ConsumerPlace {
                 && from.iter().all(|from| *from <= Lsn::LIMIT);
             let here = (read_u64(block, 32), read_u64(block, 40), read_u64(block, 48));
             match &mut place {
-                // Every write adds 1 to `seq`, so no slot of this log has the greatest value.
+                // Every write adds 1 to `seq`, which never reaches the greatest value. A slot with
+                // that value is therefore damaged.
                 _ if !is_ours || here.0 == u64::MAX => return Err(SealFault::Broken),
                 None => {
                     let (seq, bytes_max, mark) = here;
@@ -119,7 +120,7 @@ pub(crate) struct Consumers {
     directory: Arc<dyn Directory>,
     id: Id,
     streams: usize,
-    /// Held while a place is written. Taken before the latch of `retention`.
+    /// Held while a consumer's file is written. Taken before the latch of `retention`.
     pub(crate) kept: Mutex<BTreeMap<String, OpenConsumer>>,
 }
 

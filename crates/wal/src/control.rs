@@ -25,9 +25,9 @@
 //!    version.
 //! 8. For `nv_logging`, `start` and `durable` are those of the last opening or closing. The valid
 //!    values are the head and tail in NVRAM (`nvram/pointers.rs`).
-//! 9. The kind also says whether the log may have records that truncate. This is durable before the
-//!    first such record is appended, and is never taken back, so a program that does not know these
-//!    records refuses the log.
+//! 9. The kind also says whether the log may have records that truncate. The kind that says so is
+//!    durable before the first such record is appended, and is never taken back. So a program that
+//!    does not know these records refuses the log.
 //! 10. Every segment from `start` to `prepared end` exists: `prepared end` covers a segment before
 //!     anything is written into the segment, so recovery notices if the last segments are missing.
 
@@ -67,7 +67,8 @@ pub(crate) struct ControlState {
     pub start_incarnation: u32,
     pub durable: Lsn,
     pub segment_bytes: u64,
-    /// Size of the first segment; less than `segment_bytes` if segments grow, otherwise the same.
+    /// Size of the first segment; less than `segment_bytes` if segments grow, otherwise equal to
+    /// `segment_bytes`.
     pub first_segment_bytes: u64,
     /// Segments up to here are known to have been made.
     pub prepared_end: Lsn,

@@ -10,7 +10,8 @@
 //! 2. The copy ends at a cut ([`Log::cut`]) that is durable in the source, and its control files
 //!    say so: if bytes below the cut are lost, opening the copy fails instead of finding a shorter
 //!    log.
-//! 3. Behind the cut the copy has only zeros: no part of any record that the source appended later.
+//! 3. Above the cut the copy has only zeros, and no part of a record that the source appended
+//!    later.
 //! 4. The control file of a stream is made last. The file that counts the streams is made after the
 //!    control files of all streams.
 //!
@@ -63,10 +64,10 @@ pub(crate) struct Part {
 }
 
 impl Log {
-    /// Returns an end in each stream. The records below the ends are a state that a crash could
-    /// leave: all of them are durable, and for each record, everything that it depends on is also
-    /// below the ends, or the record names the dependencies that are missing. Everything that was
-    /// durable before the call is below the ends.
+    /// Returns a cut: the end of a record in each stream. The records below the ends are a state
+    /// that a crash could leave: all of them are durable, and for each record, everything that it
+    /// depends on is also below the ends, or the record names the dependencies that are missing.
+    /// Everything that was durable before the call is below the ends.
     ///
     /// A record does not name dependencies that were durable when it was appended. Therefore no
     /// record above any of the ends may have been durable when the last end was read. Reading all

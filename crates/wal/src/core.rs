@@ -181,8 +181,8 @@ impl Core {
     }
 
     /// Appends `kept`, and then the record that drops the records starting in `range`. Returns the
-    /// positions of `kept`, and the end of the last appended record. If the range is empty, no
-    /// record has to drop anything.
+    /// positions of `kept`, and the end of the last appended record. If the range is empty, appends
+    /// only `kept`.
     pub(crate) fn append_truncation(
         &self,
         range: Range,
@@ -356,7 +356,8 @@ impl Core {
     pub(crate) fn barrier(&self) -> Lsn {
         let end = self.buffer.frontiers.reserved();
         let mut step = 0;
-        // A filled position is below every later reservation, and no chunk below it is open.
+        // Once the log is filled up to `end`, no chunk below `end` is open, and every later record
+        // lies at `end` or above.
         while !self.in_order && self.inserter.scan(&self.buffer).filled < end.get() {
             rest(step);
             step += 1;
@@ -450,8 +451,8 @@ impl Core {
         self.maintenance.stop();
         self.stop_tracker();
         self.wakers.release(|_, _| true);
-        // The holder of the baton releases queued waiters, and there is a holder while a waiter is
-        // queued.
+        // Queued waiters need no call here. The holder of the baton releases them, and there is a
+        // holder while a waiter is queued.
     }
 
     /// Runs a step of one of the log's own threads or of a leader. Returns `None` if the step

@@ -90,7 +90,7 @@ pub struct EntryIndex {
 struct EntryPosition {
     /// Start of the record's first fragment.
     first: Lsn,
-    /// The record's identity.
+    /// The LSN that identifies the record.
     lsn: Lsn,
 }
 

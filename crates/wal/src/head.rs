@@ -80,8 +80,8 @@ impl<'a> Head<'a> {
     }
 
     /// Returns whether `stream` alone shows that the record is kept: each dependency is in
-    /// `stream`, was written by `incarnation`, and ends at or below `at`. Everything in `stream`
-    /// below `at` survived.
+    /// `stream`, was written by `incarnation`, and ends at or below `at`. The caller knows that
+    /// everything in `stream` below `at` has survived.
     #[inline]
     pub(crate) fn is_kept_by(&self, stream: StreamId, incarnation: u32, at: Lsn) -> bool {
         self.positions()

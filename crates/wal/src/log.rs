@@ -245,7 +245,8 @@ impl Log {
     ///
     /// The result is empty if each append of this log persists its record before it returns.
     /// Positions that are reserved and not appended yet must not be in the result for such a log:
-    /// no thread has waited for them, and they may be missing after a crash.
+    /// no thread has waited for them. They may be missing after a crash, and recovery would then
+    /// drop the transaction.
     pub fn everything(&self) -> Dependencies {
         let position = |stream: &Stream| {
             let end = stream.reserved();
@@ -313,8 +314,8 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above a position, or with
-    /// [`ReadError::Corrupt`] if no record starts at a position; [`Error::BeyondEnd`] if a position
-    /// is not durable.
+    /// [`ReadError::Corrupt`] if no record starts at a position, or with [`ReadError::Device`] if
+    /// the device fails; [`Error::BeyondEnd`] if a position is not durable.
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.

@@ -48,8 +48,8 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    /// Runs the maintenance thread. `prepare(reach)` prepares one segment if one is wanted, and
-    /// returns false otherwise.
+    /// Runs the maintenance thread. `prepare(reach)` prepares one segment and returns true; if no
+    /// segment is wanted, it returns false.
     pub(crate) fn run(
         &self,
         mut prepare: impl FnMut(u64) -> device::Result<bool>,

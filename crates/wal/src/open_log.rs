@@ -141,8 +141,8 @@ pub(crate) struct OpenLog {
     pub retention: Arc<Retention>,
     pub consumers: Consumers,
     pub closing: Closing,
-    /// The stream of the next session of [`Log::session`](crate::Log::session). Relaxed: any order
-    /// of turns will do.
+    /// The stream of the next session of [`Log::session`](crate::Log::session). Relaxed, because
+    /// sessions may be given to the streams in any order.
     pub turn: AtomicUsize,
 }
 

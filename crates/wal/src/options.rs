@@ -43,8 +43,8 @@ pub struct Options {
     pub streams: u16,
     /// Maximum distance of reservations from the filled frontier, in positions. Default: an eighth
     /// of the default ring. From 4 KiB to half of `ring_bytes`; in NVRAM a larger value than half
-    /// of the ring counts as that half. A smaller value bounds how long a preempted thread can
-    /// delay others.
+    /// of the ring counts as that half. The limit bounds the number of bytes whose commits one
+    /// preempted thread delays.
     pub run_ahead_bytes: usize,
     /// I/O method for the files of the log, and of a database with its log in NVRAM. Default:
     /// `Direct`. `Uring` falls back to `Direct` where the kernel provides no ring, and `Direct` to

@@ -4,8 +4,8 @@
 //! frontiers: readers see records that were written, never records that are only in memory.
 //!
 //! 1. Between the start and the written frontier there are only records, without gaps. Bytes there
-//!    that are no valid record are damage: the reader returns an error that names the place, and
-//!    never takes them for the end.
+//!    that are no valid record are damage: the reader returns an error that names their file and
+//!    position, and never takes the damage for the end.
 //! 2. Segments may be recycled while they are read. Before a reader reports damage, it therefore
 //!    compares the position with the start once more.
 //! 3. Memory is one window plus one logical record (at most 64 MiB), whatever the log contains: the

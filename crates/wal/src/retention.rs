@@ -10,8 +10,9 @@
 //!
 //! Invariants:
 //!
-//! 1. While a pin is held, no trim that began after it was taken goes above its positions: a trim
-//!    stores its target in `floor` under the latch, and a pin below `floor` is refused.
+//! 1. While a pin is held, no trim that began after it was taken goes above its positions. A trim
+//!    that began before stores its target in `floor` under the latch, and a pin below `floor` is
+//!    refused.
 //! 2. A pin that is lost stays lost, and its holder can see it ([`Pin::is_held`]).
 //! 3. Every position of a pin is the start of a record, or was the durable frontier when it was
 //!    named: a trim may end there.

@@ -278,7 +278,8 @@ impl Stream {
     /// Reads the record that `lsn` identifies.
     ///
     /// # Errors
-    /// Those of [`Stream::reader`].
+    /// Those of [`Stream::reader`]; [`Error::Read`] with [`ReadError::Corrupt`] if `lsn` identifies
+    /// no record, and with [`ReadError::Truncated`] if the record was dropped.
     pub fn read(&self, lsn: Lsn) -> Result<Record, Error> {
         // The written frontier does not count here, because a write may end within the record.
         if lsn >= self.core().medium.readable(self.core()) {
@@ -315,7 +316,8 @@ impl Stream {
     /// behind are lost.
     ///
     /// # Errors
-    /// [`Error::BeyondEnd`] if `to` is not durable yet; [`Error::Poisoned`], [`Error::Closed`].
+    /// [`Error::BeyondEnd`] if `to` is not durable yet; [`Error::Read`] if no record starts at
+    /// `to`; [`Error::Poisoned`], [`Error::Closed`], [`Error::Device`].
     pub fn trim(&self, to: Lsn) -> Result<(), Error> {
         let core = self.core();
         if let Some(cause) = core.failure() {
@@ -358,7 +360,7 @@ impl Stream {
     /// that space.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if there is not enough room.
+    /// [`Error::NoSpace`] if there is not enough room; [`Error::Poisoned`], [`Error::Closed`].
     pub fn raise_reserve(&self, bytes: u64) -> Result<ReserveGuard, Error> {
         let core = self.core();
         let change = |change: &dyn Fn(u64) -> u64| {

@@ -12,7 +12,7 @@
 //! 3. The range ends at a barrier of the inserter, so it contains every record whose append had
 //!    returned, and none that is appended afterwards.
 //!
-//! A crash before the record is durable leaves the suffix, perhaps with the kept records behind it;
+//! A crash before the record is durable leaves the suffix, perhaps with the kept records above it;
 //! a crash after that leaves the truncated log.
 
 use crate::append::{Append, Appended};
@@ -73,13 +73,14 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotTruncatable`] unless the log is in files and has one stream.
-    /// [`Error::BeyondEnd`] if `position` is beyond the end of the log. [`Error::Read`] with
-    /// [`ReadError::Trimmed`], with [`ReadError::Corrupt`] if no record starts at `position`, or
-    /// with [`ReadError::Truncated`] if `position` lies in a part that was dropped before. The
-    /// errors of [`Session::append`](crate::Session::append) for `kept`, after which the first
-    /// records of `kept` may be in the log. [`Error::Poisoned`]: the next opening decides whether
-    /// the records were dropped.
+    /// [`Error::NotTruncatable`] unless the log is in files and has one stream. [`Error::Closed`],
+    /// and [`Error::Device`] if the control file cannot be written. [`Error::BeyondEnd`] if
+    /// `position` is beyond the end of the log. [`Error::Read`] with [`ReadError::Trimmed`], with
+    /// [`ReadError::Corrupt`] if no record starts at `position`, or with [`ReadError::Truncated`]
+    /// if `position` lies in a part that was dropped before. The errors of
+    /// [`Session::append`](crate::Session::append) for `kept`, after which the first records of
+    /// `kept` may be in the log. [`Error::Poisoned`]: the next opening decides whether the records
+    /// were dropped.
     pub fn truncate_after(&self, position: Lsn, kept: &[Append<'_>]) -> Result<Truncation> {
         let core = self.core();
         let streams = self.log().streams.len();

@@ -58,8 +58,8 @@ impl Range {
         if is_sound { Ok(Some(Range { from: Lsn::new(from), to: Lsn::new(to) })) } else { Err(()) }
     }
 
-    /// Returns whether the position is behind a truncated record of the range: a reader that has
-    /// come there by reading has read such a record.
+    /// Returns whether a truncated record of the range lies below the position. A reader that has
+    /// come to the position by reading has then returned such a record.
     fn has_inside(self, at: Lsn) -> bool {
         self.from < at && at <= self.to
     }

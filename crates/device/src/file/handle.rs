@@ -125,9 +125,9 @@ impl Handle {
     }
 
     pub(super) fn sync(&self) -> Result<()> {
-        // A failed sync is never repeated. An interrupted one has not failed: Linux reports a
-        // write-back error once for each open file. An interrupted sync does not use that report
-        // up, so the next call still returns it.
+        // A failed sync is never repeated. An interrupted sync has not failed, so it is repeated.
+        // Linux reports a write-back error once for each open file, and an interrupted sync does
+        // not use that report up.
         retry(|| os::sync_data(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
     }
 

@@ -29,8 +29,9 @@ pub(super) fn enough_bytes(rates: &[(usize, f64)]) -> Option<usize> {
     rates.iter().find(|(_, rate)| *rate >= NEARLY * best).map(|(bytes, _)| *bytes)
 }
 
-/// Returns the deepest depth whose doublings raised the rate by [`WORTH`] each on average, or a
-/// smaller one that nearly reaches the same rate. One bad measurement on the way does not matter.
+/// Returns the greatest depth up to which a doubling raised the rate by [`WORTH`] on average, or a
+/// smaller depth that nearly reaches the same rate. One bad measurement at a smaller depth does not
+/// matter.
 pub(super) fn best_depth(rates: &[(usize, f64)]) -> usize {
     let Some(&(shallow, alone)) = rates.first() else { return 1 };
     let is_worth = |(steps, (_, rate)): &(usize, &(usize, f64))| *rate >= alone * WORTH.powi(*steps as i32);

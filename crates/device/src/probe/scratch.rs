@@ -129,8 +129,8 @@ impl Scratch {
     /// created if missing.
     ///
     /// # Errors
-    /// `Cause::Io` of kind `Unsupported` if the file system reserves no blocks and the state is
-    /// [`FileState::Allocated`].
+    /// Those of creating, preparing and writing the file. `Cause::Io` of kind `Unsupported` if the
+    /// file system reserves no blocks and the state is [`FileState::Allocated`].
     pub fn new(dir: &Path, bytes: u64, state: FileState) -> Result<Scratch> {
         let reserved = (state == FileState::Allocated).then_some(bytes);
         let (files, place) = nameless(dir, reserved)?;

@@ -1,6 +1,6 @@
 //! Faults that tests plan, and the calls that they hit.
 //!
-//! Run under the device's latch.
+//! All functions of this file run under the device's latch.
 
 use crate::error::Verb;
 use std::collections::BTreeMap;

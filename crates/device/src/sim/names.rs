@@ -1,6 +1,6 @@
 //! The names of one simulated directory: which file each means now, and which after a crash.
 //!
-//! Run under the device's latch. Invariants:
+//! All functions of this file run under the device's latch. Invariants:
 //!
 //! 1. `kept` holds the names that the last directory sync made durable. `changes`, applied to
 //!    `kept` in order, gives `seen`, unless a directory sync failed: the changes that it lost are

@@ -111,7 +111,9 @@ impl StripedDirectory {
     ///
     /// # Errors
     /// `Cause::Stripes` names a directory that is missing from the set, belongs to another set or
-    /// place, or is not empty. A set has 1 to 64 directories.
+    /// index, or is not empty. `Cause::Locked` if the set has to be made, and another opening has
+    /// the lock of the first directory. `Cause::Io` of kind `InvalidInput` if there are not 1 to 64
+    /// directories, or the unit is out of range. Other failures of the directories.
     pub fn open(directories: Vec<Arc<dyn Directory>>, unit_bytes: u64) -> Result<StripedDirectory> {
         if !is_unit(unit_bytes) {
             return Err(refused("a unit is a power of two from 4096 to 1073741824 bytes"));

@@ -11,8 +11,8 @@
 //!    lock: either the one that the caller took with [`Owner::lock`], or one that the turn takes
 //!    itself. So no two openings have a turn at once. While one opening keeps the lock, a turn of
 //!    any other opening fails with `Cause::Locked`.
-//! 2. `next` and `doomed` are valid only under the lock under which they were found. Without it
-//!    another opening may have given the numbers to other files.
+//! 2. `next` and `doomed` are valid only under the lock under which they were found. Once that lock
+//!    was released, another opening may have given the numbers to other files.
 //!
 //! A crash leaves nothing, because the operating system releases the lock.
 
@@ -76,7 +76,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl Owner {
-    /// The owner of the inner directory with this name.
+    /// Returns the owner of the inner directory with this name.
     pub(super) fn inside(&self, name: &str) -> Arc<Owner> {
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         inside.entry(name.to_owned()).or_default().clone()

@@ -554,7 +554,7 @@ fn sectors_of_interrupted_calls_may_become_garbage_and_no_others() {
         let file = directory.open("a", Create::New, Method::Direct).expect("create");
         directory.sync().expect("sync");
         file.write_at(&[IoSlice::new(&[1; 16384])], 0, WriteMode::Durable).expect("write");
-        // This write is un-synced, and over before the crash.
+        // This write is un-synced, and has ended before the crash.
         file.write_at(&[IoSlice::new(&[2; 4096])], 8192, WriteMode::Written).expect("write");
         device.crash_at(device.steps());
         file.write_at(&[IoSlice::new(&[3; 4096])], 4096, WriteMode::Durable).expect_err("planned");

@@ -104,7 +104,7 @@ other_inserters! {
     miri_chunked_adaptive Chunked
 }
 
-/// Memory has more bytes than one write takes: the first write ends in the middle of a record. A
+/// More bytes are filled than one write takes, so the first write ends in the middle of a record. A
 /// thread that waited for a record below that end can read it.
 #[test]
 fn what_a_write_of_the_largest_size_covers_can_be_read() {

@@ -7,8 +7,8 @@
 //! Any thread. The maintenance thread prepares segments (`maintenance.rs`); an append that needs
 //! space waits for that thread, and owns no hole meanwhile.
 //!
-//! A crash leaves a prefix of whole blocks, and behind it any of the blocks of the writes under
-//! way, possibly torn. Recovery keeps the records that are valid and contiguous.
+//! A crash leaves a prefix of whole blocks, and above it any of the blocks of the writes under way,
+//! possibly torn. Recovery keeps the records that are valid and contiguous.
 
 mod writer;
 

@@ -10,8 +10,8 @@
 //! 1. `flights` are the writes under way, in order, without a gap from `written` on. `planned` is
 //!    the end of the last flight.
 //! 2. Several writes are under way only if each is durable by itself. At most one of them, the
-//!    last, ends within a block. No write is planned behind that one, because it would write the
-//!    same block again.
+//!    last, ends within a block. No write is planned above that one, because both would write the
+//!    block in which it ends.
 //! 3. The frontiers advance, under the latch, over the first flights that have ended well. After a
 //!    failure the frontiers do not move.
 //! 4. A write may end within a record. The public durable frontier is the last end of a record
@@ -109,8 +109,9 @@ impl Writer {
             if scan.filled >= own.get() || (step > 16 && scan.filled > planned) || core.is_over() {
                 return scan;
             }
-            // A scan passes only chunks that have not changed since the scan before, so the second
-            // scan follows at once. A hole must wait for its owner.
+            // With open chunks the second scan follows at once, because a scan passes only chunks
+            // that have not changed since the scan before. After that the leader rests, so that the
+            // owner of the hole can fill it.
             if step > 0 || core.in_order {
                 rest(step);
             }
@@ -162,13 +163,13 @@ impl Writer {
     fn write(&self, write: &Planned) -> device::Result<()> {
         let ring = &self.ring;
         let whole = write.to.floor_block();
-        // SAFETY: filled, and `written` stays below until this write has ended, after the last use
-        // of the slices (rules 2 and 3 of the ring, invariant 5).
+        // SAFETY: the bytes are filled, and `written` stays below them until this write has ended,
+        // which is after the last use of the slices (rules 2 and 3 of the ring, invariant 5).
         let (first, second) = unsafe { ring.slices(write.from, whole) };
         let rest = write.to.since(whole) as usize;
         let mut tail = (rest > 0).then(|| locked(&self.tail));
         if let Some(tail) = &mut tail {
-            // SAFETY: filled (rule 2).
+            // SAFETY: the bytes are filled (rule 2).
             unsafe { ring.copy_out(whole, &mut tail[..rest]) };
             tail[rest..].fill(0);
         }
@@ -191,7 +192,7 @@ impl Writer {
         let leader = &mut *leader;
         let Some(at) = leader.flights.iter().position(|flight| flight.write == *write) else { return false };
         if core.is_over() {
-            // After a failure, writes that have ended behind the failed one are taken off as well.
+            // After a failure, writes above the failed one that have ended are taken off as well.
             leader.flights.retain(|flight| !flight.ended && flight.write != *write);
             return false;
         }
@@ -249,13 +250,13 @@ impl Writer {
             leader.next_end = to;
             last = Some(to);
         }
-        // Needed only behind a write of the largest size: steps from record to record, by the
-        // length at the beginning of each header.
+        // Runs only after a write of the largest size, which may end within a record. Steps from
+        // record to record, by the length at the beginning of each header.
         while leader.next_end < to {
             last = Some(leader.next_end);
             let mut len = [0; 4];
-            // SAFETY: filled, and `written` has not moved beyond yet (rules 2 and 3 of the ring); a
-            // record starts at a multiple of 8.
+            // SAFETY: the header is filled, and `written` has not passed it yet (rules 2 and 3 of
+            // the ring); a record starts at a multiple of 8.
             unsafe { self.ring.copy_out(leader.next_end, &mut len) };
             let len = u32::from_le_bytes(len) as usize;
             leader.next_end = leader.next_end.plus(padded_len(len) as u64);
@@ -313,8 +314,8 @@ impl Writer {
             count_sync_time(core, begun);
         }
         if let Err(error) = outcome {
-            // The log must fail before the write is taken off the list, because later writes then
-            // become the first.
+            // The log must fail before the write is taken off the list, because the frontiers could
+            // then advance over later writes.
             core.fail(error);
         }
         if self.end_flight(core, write) {

@@ -14,9 +14,9 @@
 //! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when
 //!    its append has returned: the append persisted it, and the appends of the records that it
 //!    depends on have persisted those records before. Opening finds all of them, whatever holes lie
-//!    below. With `chunked` a waiter waits until there are no holes below, because a client does
-//!    not name a durable record as a dependency of a later record, and the later record must not
-//!    lie below the durable one.
+//!    below. With `chunked` a later record may be put into a hole. A waiter therefore waits until
+//!    there are no holes below its record: a client does not name a durable record as a dependency
+//!    of a later record, and the later record must not lie below the durable one.
 //! 4. After the scan or the last fence, and before it acknowledges anything, the medium asks a
 //!    simulated memory whether the memory has crashed. Bytes that were persisted too late are
 //!    therefore not acknowledged.
@@ -146,7 +146,8 @@ impl Nvram {
     fn has_room_apart(&self, core: &Core, apart: &Apart, bytes: u64, class: AppendClass) -> bool {
         let LogBuffer { frontiers, admission, .. } = &core.buffer;
         core.refresh();
-        // Counts the entries of fragments of the largest size: only a record that is longer is cut.
+        // Each fragment takes one entry. A record longer than `physical_bytes_max` is split into
+        // fragments of that size, and only its last fragment is shorter.
         let entries = bytes.div_ceil(core.physical_bytes_max as u64) * ENTRY;
         let reserved = frontiers.reserved().get();
         admission.fits_prepared(reserved, entries, self.prepared_end(), class)

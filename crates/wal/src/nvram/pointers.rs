@@ -9,9 +9,9 @@
 //!
 //! 1. Heads are written in turn, and persisted before the start moves. The sound head with the
 //!    larger `seq` is valid, so a crash leaves the old start or the new one.
-//! 2. The tail is one word. The thread that has the turn to commit moves the tail, after all
-//!    entries below it were persisted. Everything below the tail that an opening finds was
-//!    therefore durable.
+//! 2. The tail is one word. Only the one thread that is committing moves the tail, after all
+//!    entries below the new tail were persisted. Everything below the tail that an opening finds
+//!    was therefore durable.
 //! 3. A new log's heads and tail are zeroed before its header is made. A head with sequence number
 //!    0 is no head.
 

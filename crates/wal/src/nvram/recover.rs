@@ -12,9 +12,9 @@
 //! 4. The new incarnation is durable in the control file, and then the Restart record is persisted,
 //!    as on disk.
 //!
-//! A crash at any point leaves a log that the next opening judges the same: padding lies where
-//! there was no whole record of the last incarnation, and is a whole record itself or is not there;
-//! the Restart record is behind all records that were found.
+//! A crash at any point leaves a log that the next opening judges the same: padding is put only
+//! where there was no whole record of the last incarnation, and a crash leaves it as a whole record
+//! or not at all. The Restart record is above all records that were found.
 //!
 //! Why a record beyond a hole is valid (`nv_direct`): there were no holes below the last Restart
 //! record when that record was persisted, so the walk passes it, and knows its incarnation. A

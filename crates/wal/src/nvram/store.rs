@@ -196,7 +196,8 @@ impl NvStore {
         self.start().plus(self.memory.positions()).min(Lsn::LIMIT)
     }
 
-    /// Returns the maximum number of bytes of records at once, if `slack` positions are lost.
+    /// Returns the maximum number of bytes of records that the memory holds at once, if `slack`
+    /// positions are lost.
     pub(crate) fn capacity(&self, slack: u64) -> u64 {
         match &self.memory {
             Memory::Ring(_) => self.memory.positions() - slack,
@@ -217,9 +218,9 @@ impl NvStore {
         }
     }
 
-    /// Returns the used part of the space for normal appends, in per mille: `live` positions of all
-    /// but the `lost` ones, or the used chunks of the heap without `reserve` bytes, whichever is
-    /// larger.
+    /// Returns the used part of the space for normal appends, in per mille. This is the larger of
+    /// two shares: `live` as a share of all positions but the `lost` ones, and the used chunks as a
+    /// share of the heap without `reserve` bytes.
     pub(crate) fn fullness(&self, live: u64, lost: u64, reserve: u64) -> u32 {
         let most = self.memory.positions().saturating_sub(lost).max(1);
         let share = u128::from(live) * 1000 / u128::from(most);
@@ -293,8 +294,8 @@ impl Source for NvStore {
                 buffer.fill(0);
                 if from < to {
                     let into = &mut buffer[from.since(at) as usize..to.since(at) as usize];
-                    // SAFETY: filled, and not below the start, which does not move meanwhile
-                    // (invariants 2 and 3).
+                    // SAFETY: the bytes are filled, and not below the start, which does not move
+                    // meanwhile (invariants 2 and 3).
                     unsafe { ring.copy_out(from, into) };
                 }
                 Ok(buffer.len())

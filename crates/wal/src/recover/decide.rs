@@ -108,7 +108,8 @@ pub(crate) fn judge_files(
 /// The bytes at which the valid records end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopFound {
-    /// Zeros, or bytes of an earlier use of the place: the last use has written nothing there.
+    /// Zeros, or bytes left over from an earlier use of the file or of the ring: the last use has
+    /// written nothing there.
     Blank,
     /// Part of a record that was written there.
     Broken,

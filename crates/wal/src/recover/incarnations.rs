@@ -34,7 +34,7 @@ impl IncarnationHistory {
     }
 
     /// Returns whether everything that `incarnation` wrote below `end` survived. Trimmed records
-    /// survived. An incarnation without a trace wrote nothing that could survive.
+    /// count as survivors. An incarnation without a trace wrote nothing that could survive.
     pub(crate) fn holds(&self, incarnation: u32, end: Lsn) -> bool {
         if incarnation < self.first {
             return end <= self.start;

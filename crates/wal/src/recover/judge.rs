@@ -41,8 +41,8 @@ pub(crate) fn judge(
         walk(source, &mut window, state.start, state.start_incarnation, visitor)
     };
     let walk = if state.truncates && !visitor.ignores_records() {
-        // The record that drops others lies behind them, so the first walk finds the dropped
-        // ranges.
+        // A record that drops others lies above them. A first walk therefore finds the dropped
+        // ranges, and the second walk calls the visitor.
         let truncated = pass(&mut NoVisitor)?.truncated;
         pass(&mut LivingRecords { visitor, truncated })?
     } else {
@@ -58,8 +58,8 @@ pub(crate) fn judge(
     let search =
         if finished { Search::default() } else { search(source, &mut window, walk.end, walk.incarnation)? };
     let durable = state.durable.max(state.start).max(walk.durable).max(search.durable);
-    // Then the bytes at the end are left over from an earlier use of the place. They may look torn,
-    // because they may be part of a record that an earlier opening has cut off.
+    // Then the bytes at the end are left over from an earlier use of the file or of the ring. They
+    // may look torn, because they may be part of a record that an earlier opening has cut off.
     let stop = if finished { StopFound::Blank } else { walk.stop };
     let outcome = decide(source, state, &walk, stop, &search, durable);
     Ok(Judgement { walk, durable, scanned_bytes: window.read_bytes(), outcome })

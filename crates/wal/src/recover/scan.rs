@@ -213,8 +213,8 @@ pub(crate) fn next_valid(
     Ok(None)
 }
 
-/// Returns the number of steps of 8 bytes to the next place that carries its own position, or that
-/// is too near the end to tell.
+/// Returns the number of steps of 8 bytes to the next possible start of a record: a place where a
+/// header would store the right position, or where too few bytes are left to tell.
 fn steps_to_candidate(bytes: &[u8], at: Lsn) -> u64 {
     let mut steps = 0;
     let positions = bytes.get(RECORD_ALIGNMENT..).unwrap_or_default();

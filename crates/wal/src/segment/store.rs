@@ -208,8 +208,8 @@ impl SegmentStore {
         let recycled = upkeep.recyclable.last().copied();
         let unready = recycled.map_or_else(|| UNFINISHED_NAME.to_owned(), name);
         let bytes = self.geometry.segment_bytes(index);
-        // Bytes that the file certainly has. Bytes behind these may be in the cache only, left by a
-        // preparation that failed.
+        // Number of bytes that the file certainly has. Bytes beyond this length may be in the cache
+        // only, left by a preparation that failed.
         let from = recycled.map_or(0, |index| self.geometry.segment_bytes(index));
         self.make_ready(&unready, from, bytes, &header[..])?;
         self.directory.rename(&unready, &name(index))?;

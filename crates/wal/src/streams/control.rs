@@ -18,7 +18,7 @@ use katydid_device::{self as device, Create, Directory, File, Id, Method, WriteM
 use katydid_kernels::checksum::read_u128;
 use std::io::IoSlice;
 
-/// Name of the file. A log of one stream that lies in the log's own folder has none.
+/// Name of the file. A log of one stream that lies in the log's own folder has no such file.
 pub(crate) const STREAMS_NAME: &str = "streams.control";
 /// Name of the file while it is made.
 const STREAMS_NEW_NAME: &str = "streams.control.new";

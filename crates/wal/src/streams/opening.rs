@@ -34,8 +34,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) type OpenOne<'a> =
     dyn Fn(StreamId, &Arc<dyn Directory>, &Options, &Gate) -> Result<OpenStream, OpenError> + Sync + 'a;
 
-/// An open stream, and the lock of its folder, if the folder has its own lock. The stream ends
-/// first.
+/// An open stream, and the lock of its folder, if the folder has its own lock. The stream is
+/// dropped first, so it has ended when the lock is released.
 type Opened = (OpenStream, Option<Box<dyn DirectoryLock>>);
 
 /// The locks of a log's directory and of its streams' folders.
@@ -108,8 +108,8 @@ pub(crate) fn open_recovering(
     Ok(open)
 }
 
-/// Opens all streams, or makes them if there is no log. Returns them with the log's id, unless that
-/// is the id of the only stream.
+/// Opens all streams, or makes them if there is no log. Returns the streams and the log's id; no id
+/// if the log has that of its only stream.
 fn open_streams(
     directory: &Arc<dyn Directory>,
     options: &Options,

@@ -11,7 +11,7 @@ pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Number of looks after which a thread that is still awake will never sleep.
+/// Number of looks after which a thread that is still awake counts as one that never sleeps.
 const LOOKS_MAX: usize = 1_000_000;
 
 /// Returns when every other thread has slept at two looks in a row, without waking up between them.

@@ -8,12 +8,12 @@ use katydid_wal::{Durability, Log, OpenError, SyncKind};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Time for which a place stays unreadable.
+/// Time for which a range of bytes stays unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FaultDuration {
-    /// One read of the place fails.
+    /// One read of the range fails.
     Once,
-    /// All reads of the place fail until the device is repaired.
+    /// All reads of the range fail until the device is repaired.
     Stays,
 }
 
@@ -38,8 +38,8 @@ fn make(sync: SyncKind, place: &TestDevice) -> (Device, Vec<Acknowledged>) {
 /// The name of a file, and a range of its bytes.
 type Bytes = (String, Range<u64>);
 
-/// Returns a directory whose read number `nth` fails. Also returns the place of that read, which is
-/// known once the read was made.
+/// Returns a directory whose read number `nth` fails. Also returns the range that this read asks
+/// for, which is known once the read was made.
 fn failing(
     inner: Arc<dyn Directory>,
     nth: usize,
@@ -97,7 +97,7 @@ fn each_read_fails(sync: SyncKind, place: &TestDevice, lasting: FaultDuration) {
                 refused += 1;
             }
             Ok(log) => {
-                // The opening succeeded, because it read the place once more.
+                // The opening succeeded, because it read the range once more.
                 assert_eq!(lasting, FaultDuration::Once, "{what}: nobody missed it");
                 check(&log, &told, &what);
             }

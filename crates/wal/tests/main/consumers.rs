@@ -1,4 +1,4 @@
-//! Named consumers: their places survive openings and crashes, are never ahead of the acknowledged
+//! Named consumers: their positions survive openings and crashes, are never above the acknowledged
 //! position, and retain the log.
 
 use katydid_device::{Create, Method, SimDevice, Survival};
@@ -34,8 +34,8 @@ fn place(log: &Log) -> (u64, Lsn, bool) {
     (listed[0].mark, listed[0].from[0], listed[0].is_lost)
 }
 
-/// The machine crashes at each step of acknowledging: the place is the old one or the new one, and
-/// the log has everything from that place on, whatever was trimmed.
+/// The machine crashes at each step of acknowledging: the position is the old one or the new one,
+/// and the log has everything from that position on, whatever was trimmed.
 #[test]
 fn a_crash_leaves_a_place_that_was_acknowledged_and_the_log_from_there_on() {
     let mut crashed = 0;

@@ -267,7 +267,7 @@ fn a_future_is_woken_by_the_commit_that_covers_it() {
 }
 
 /// A crash leaves torn records, which an opening cuts off. If the log is closed after that, one of
-/// these records may lie just behind the log's end.
+/// these records may lie just above the log's end.
 #[test]
 fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_end() {
     let options = options(LogKind::NvRing);

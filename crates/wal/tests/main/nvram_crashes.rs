@@ -161,7 +161,7 @@ enum Begins {
 /// Returns a device with a log that has gone round its memory a few times.
 fn used(options: &Options, seed: u64, begins: Begins) -> (SimDevice, Model) {
     let mut device = SimDevice::new(seed);
-    // There is an entry of 8 bytes for each 64 of the heap. `rest` is a little more than the
+    // There is an entry of 8 bytes for each 64 bytes of the heap. `rest` is a little more than the
     // positions by which the work below may exceed `laps`.
     let (positions, rest) =
         if options.medium.kind().lies_apart() { (RING / 8, 240) } else { (RING, 10 << 10) };

@@ -185,7 +185,7 @@ mod tests {
         lines.fence(first);
         assert!(survivors(&lines, 50).iter().all(|line| *line == [2; WORDS]));
         assert_eq!(lines.unkept(), 0);
-        // A late fence of a line that was clean when it was written back does not bring it back
+        // A line was clean when it was written back. A late fence does not bring its content back
         // either.
         let clean = lines.write_back(0, [2; WORDS]);
         let newer = lines.write_back(0, [3; WORDS]);

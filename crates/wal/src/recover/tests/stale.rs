@@ -43,7 +43,8 @@ fn records_beyond_a_truncation_do_not_follow_what_a_later_opening_writes() {
     let mut log = Writer::open(&directory).unwrap();
     assert!(matches!(log.opened.finding, Finding::TornTail { dropped, .. } if dropped > 10));
     assert_eq!(log.payloads().len(), 2 + fillers);
-    // Write up to exactly where an old record begins, in a block that these writes do not touch.
+    // Writes up to exactly the position at which an old record begins. These writes do not touch
+    // the block of the old record.
     let stale = from.floor_block().plus(4096);
     let more = log.fill(stale.since(log.end()) as usize);
     log.write(WriteMode::Durable).unwrap();
@@ -73,8 +74,8 @@ fn records_of_an_older_incarnation_at_the_start_are_not_the_first() {
     let log = Writer::open(&directory).unwrap();
     assert_eq!(log.opened.end, from);
     assert_eq!(log.end(), from.plus(48));
-    // Fill up to where the second record is, trim there, and put its bytes back as if its sector
-    // had never been rewritten.
+    // Fills the log up to the second record, trims there, and puts that record's bytes back as if
+    // their sector had never been rewritten.
     let mut log = log;
     log.fill(boundary.since(log.end()) as usize);
     log.write(WriteMode::Durable).unwrap();

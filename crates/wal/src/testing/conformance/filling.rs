@@ -6,7 +6,7 @@ use crate::{AppendError, Durability, Error};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Appends `count` records from each of `threads` threads, of up to `most` bytes, and waits for
-/// every `wait`th. Returns the bytes of the log that the records took.
+/// every `wait`th record. Returns the bytes of the log that the records took.
 fn append_from_threads(log: &crate::Log, threads: u64, count: u64, most: u64, wait: u64) -> u64 {
     let taken = AtomicU64::new(0);
     std::thread::scope(|scope| {
