@@ -143,13 +143,19 @@ fn open_quietly(
         }
     }
     let is_new = control.is_none();
-    let directory = DatabaseDir { directory, name: name.clone(), gate, watch, opening };
+    let directory = DatabaseDir { directory, name: name.clone(), gate: gate.clone(), watch, opening };
     let opened = match options.engine {
         EngineOptions::Paged(own) => PagedDatabase::open(directory, options, own, control).map(Either::First),
         EngineOptions::Memory(own) => {
             MemoryDatabase::open(directory, options, own, control).map(Either::Second)
         }
     };
+    let opened = opened.and_then(|opened| match gate.failure() {
+        // The opening could go on without the call that failed, for example without a write that
+        // makes room in the cache. The database is shut off for changes all the same.
+        Some(error) => Err(Error::Device(error)),
+        None => Ok(opened),
+    });
     opened.map_err(|error| if is_new { creation::explain(error, &name) } else { error })
 }
 

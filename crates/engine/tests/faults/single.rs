@@ -5,7 +5,8 @@
 use crate::common::{self, block_on, contents, key, with_advanced};
 use katydid::testing::{Background, run_background};
 use katydid::{Database, Error, LockRelease, Options, Read, TransactionOptions};
-use katydid_device::{Fault, SimDevice, Verb};
+use katydid_device::{Fault, SimDevice, Survival, Verb};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -360,4 +361,57 @@ fn a_short_page_write_is_no_success() {
     let table = database.open_table("t").unwrap().unwrap();
     assert_eq!(contents(&database, &table).len(), 200);
     common::assert_sound(&database.verify(None).unwrap());
+}
+
+/// A write of pages fails in an opening, also one that the opening can do without, because it only
+/// makes room in the cache for the catalog. The opening fails too. It does not return a database
+/// that refuses all changes. The numbers of rows leave the cache in various states after redo.
+#[test]
+fn an_opening_beside_a_failed_write_returns_no_database_that_is_shut_off() {
+    let refused: usize = (60..84).step_by(2).map(opening_beside_failed_writes).sum();
+    assert!(refused > 10, "only {refused} writes of pages failed in openings");
+}
+
+/// Fails each write of pages in an opening in turn. Returns the number of openings that failed.
+fn opening_beside_failed_writes(rows: u64) -> usize {
+    let options = with_advanced(options(), |advanced| advanced.log.background = Background::Caller);
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options.clone()).unwrap();
+    let table = database.table("t").unwrap();
+    for number in 0..rows {
+        database.put(&table, key(number), vec![7; 900]).unwrap();
+    }
+    device.freeze();
+    drop(database);
+    let mut refused = 0;
+    for nth in 0.. {
+        let device = device.reopen_with(1, Survival::DropAll);
+        let struck = Arc::new(AtomicBool::new(false));
+        let (strikes, mut writes) = (struck.clone(), 0);
+        device.fail_when(move |verb, path, _| {
+            let is_of_pages = verb == Verb::Write && path == "katydid.pages";
+            writes += u64::from(is_of_pages);
+            (is_of_pages && writes > nth).then(|| {
+                strikes.store(true, Ordering::Relaxed);
+                Fault::Io
+            })
+        });
+        let opened = Database::open_in(device.directory(), options.clone());
+        device.heal();
+        match opened {
+            Ok(database) => {
+                let table = database.open_table("t").unwrap().unwrap();
+                database.put(&table, "more", "1").unwrap();
+            }
+            Err(error) => {
+                let is_of_device = matches!(error, Error::Device(_)) || error.is_poisoned();
+                assert!(is_of_device, "a failing device is taken for {error:?}");
+                refused += 1;
+            }
+        }
+        if !struck.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    refused
 }

@@ -1,7 +1,9 @@
 //! Mutants of one opening of a database: handles of another opening, and the order in which an
 //! opening ends.
 
-use super::tests::{BACKUP, CLOSING, CLOSING_STEPS, HANDLES, OPENING_SHARDS, READ_ONLY, SOCKET};
+use super::tests::{
+    BACKUP, CLOSING, CLOSING_STEPS, FAILED_OPENINGS, HANDLES, OPENING_SHARDS, READ_ONLY, SOCKET,
+};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -151,5 +153,12 @@ pub const LIST: &[Mutant] = &[
         old: "self.shards.iter().for_each(|shard| {",
         new: "self.shards.iter().take(1).for_each(|shard| {",
         tests: OPENING_SHARDS,
+    },
+    Mutant {
+        name: "an opening beside a failed write returns a database that is shut off",
+        file: "crates/engine/src/open.rs",
+        old: "Some(error) => Err(Error::Device(error)),\n        None => Ok(opened),",
+        new: "Some(_) | None => Ok(opened),",
+        tests: FAILED_OPENINGS,
     },
 ];

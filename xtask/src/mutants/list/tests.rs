@@ -30,6 +30,7 @@ pub const DURABILITY_WAITER: &[&str] = &["-p", "katydid", "--lib", "durability_w
 pub const INCARNATIONS: &[&str] = &["-p", "katydid-wal", "--lib", "incarnations::"];
 pub const ELECTIONS: &[&str] = &["-p", "katydid-replica", "--lib", "simulation::voters"];
 pub const EXECUTORS: &[&str] = &["-p", "katydid", "--test", "main", "executors::"];
+pub const FAILED_OPENINGS: &[&str] = &["-p", "katydid", "--test", "faults", "an_opening_beside"];
 pub const FAILED_SYNCS: &[&str] = &["-p", "katydid", "--test", "random", "what_a_failed_sync"];
 pub const FAR_DATABASES: &[&str] = &["-p", "katydid", "--test", "main", "positions::"];
 pub const FAR_LOGS: &[&str] = &["-p", "katydid-wal", "--test", "main", "positions::"];
