@@ -74,7 +74,8 @@ pub(crate) struct TxnLocks {
     parker: Option<Arc<Parker>>,
     /// The thread that uses this list. Kept for the next transaction, like the vectors.
     owner: Option<Arc<CachePadded<Owner>>>,
-    /// True if a wait checks for blockers of its own thread before it sleeps.
+    /// True if each wait checks, before it sleeps, whether its own thread was the last to use a
+    /// blocker.
     asks_at_once: bool,
 }
 
@@ -119,12 +120,13 @@ impl TxnLocks {
         }
     }
 
-    /// From now on, each wait checks for blockers of its own thread before it sleeps.
+    /// From now on, each wait checks, before it sleeps, whether its own thread was the last to use
+    /// a blocker.
     pub(super) fn ask_at_once(&mut self) {
         self.asks_at_once = true;
     }
 
-    /// Time after which a wait checks for blockers of its own thread.
+    /// Time after which a wait checks whether its own thread was the last to use a blocker.
     pub(super) fn asks_after(&self) -> Duration {
         if self.asks_at_once { Duration::ZERO } else { OWN_AFTER }
     }

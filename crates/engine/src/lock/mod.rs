@@ -92,8 +92,8 @@ pub(crate) struct LockGrant {
     /// Position up to which the log must be durable before the holder is acknowledged, because of
     /// the values that the lock lets it see. Zero if a point was already held, because its first
     /// grant has returned the position. A request inside a held range returns the range's position
-    /// each time: the request that extended the range may have failed at its second part, and so
-    /// not have returned the position of the first.
+    /// each time, because the request that extended the range may have failed after a part was
+    /// granted, and so not have returned that part's position.
     pub(crate) depends_on: Lsn,
 }
 

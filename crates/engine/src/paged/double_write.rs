@@ -13,8 +13,8 @@
 //! 2. After a batch, the area is written again only when the sync of the database file has
 //!    returned.
 //! 3. Every page of the database file, except the file's header and new maps (`space`), is written
-//!    this way. So a valid copy in the area is the newest version of its page that any write in
-//!    place has begun to write.
+//!    this way. So if the area has a valid copy of a page, no write in place has begun to write a
+//!    newer version of that page.
 //! 4. A valid header names an end of the log that was durable before the header was written. That
 //!    end is at or above every record whose change is in a page of this opening's batches, so a log
 //!    that ends below it is damaged. The log's own recovery cannot tell, because damage to the last

@@ -16,8 +16,8 @@
 //! 1. A page that is in use in a map, or reserved, has its bit set in `used`. No caller is handed a
 //!    page whose bit is set.
 //! 2. A page is handed out only if the file reaches beyond it, filled with zeros and durable. So
-//!    writing a page never meets a full device. Only growing the file does, and growing fails
-//!    before anything is changed.
+//!    writing a page never meets a full device. Only growing the file can, and the growth fails
+//!    before the caller has changed anything.
 //! 3. `Normal` reservations leave `reserve` free pages, so that rollback and restart can continue
 //!    when the device is full.
 //! 4. A file that reaches beyond the page of map `k` has a valid map `k`.
@@ -253,8 +253,8 @@ impl Space {
         if used.free <= floor {
             return None;
         }
-        // This is tested at every 16th page only, because on a full device each test notifies the
-        // page writer in vain.
+        // The page writer is asked to grow the file at every 16th page only, because on a full
+        // device each request notifies it in vain.
         if used.free.is_multiple_of(16)
             && used.free < self.reserve + Self::ahead(used.prepared, self.page_bytes) / 2
         {

@@ -71,9 +71,9 @@ pub(crate) struct Unfinished {
     /// Number of entries of `list`. Written with `list` held; every call on a table reads it.
     /// Relaxed, because it is a hint.
     count: AtomicUsize,
-    /// Number of calls on tables that pass before the next one helps. `failures` counts how often
-    /// helping has failed in a row, so that calls ask a device that stays bad less and less often.
-    /// Both are relaxed hints.
+    /// Number of calls on tables that pass before the next one tries to end transactions.
+    /// `failures` counts how often calls have tried in vain in a row, so that they ask a device
+    /// that stays bad less and less often. `pass` and `failures` are relaxed hints.
     pass: AtomicU32,
     failures: AtomicU32,
     list: Mutex<Vec<Unended>>,

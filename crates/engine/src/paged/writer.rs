@@ -281,7 +281,7 @@ impl Writer {
         }
     }
 
-    /// Notes that everything above `to` is undone; its expected share of `to_undo` was `cost`.
+    /// Notes that all changes above `to` are undone, for which `to_undo` included `cost` bytes.
     pub(crate) fn undone(&mut self, to: Lsn, cost: u64) {
         self.undo_next = to;
         self.to_undo = self.to_undo.saturating_sub(cost);

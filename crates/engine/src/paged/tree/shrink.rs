@@ -172,8 +172,8 @@ fn used(page: &PageWrite) -> Result<usize> {
     Ok(if header::level(page) == 0 { page.leaf()?.used_bytes() } else { page.inner()?.used_bytes() })
 }
 
-/// Returns whether one page holds the contents of both and has room left, so that it is not split
-/// again at the next key. If one of them is empty, no room need be left.
+/// Returns whether one page can hold the contents of both pages and still has room, so that it is
+/// not split again at the next key. If one of the two pages is empty, no room need be left.
 fn fits_together(left: &PageWrite, right: &PageWrite, separator: &[u8]) -> Result<bool> {
     let (fences, between, empty) = if header::level(left) == 0 {
         let (left, right) = (left.leaf()?, right.leaf()?);

@@ -12,8 +12,8 @@
 //! 1. For views, a transaction commits at the instant at which it reads `clock`, with its images
 //!    latched and all its locks held. A view opens at the instant at which it raises `clock`; its
 //!    stamp is the value before. It sees the transactions that have read its stamp or less. A
-//!    transaction that comes after another one in the order of locks reads no less than that one,
-//!    so a view sees a prefix of that order.
+//!    transaction that comes after another one in the order of locks reads no lower value than the
+//!    earlier one, so a view sees a prefix of that order.
 //! 2. An open view has visited all transactions with images, and has waited for each only as long
 //!    as for a latch. The images that they had kept are published. A transaction that keeps images
 //!    later finds the view registered, and publishes them.
@@ -299,8 +299,9 @@ impl Views {
         self.bytes.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// Makes room for images (invariant 4): removes images of views that are given up, gives up the
-    /// oldest view, or, without a view, makes the writer of `kept` stop keeping images.
+    /// Makes room for images (invariant 4). First removes images of views that are given up. If
+    /// none of these is left and there are still too many bytes, gives up the oldest view or,
+    /// without a view, makes the writer of `kept` stop keeping images.
     #[cold]
     fn relieve(&self, kept: Option<&mut ImageState>) {
         let mut registry = self.registry.lock();
