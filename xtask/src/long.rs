@@ -72,8 +72,8 @@ pub fn crash(seconds: u64, seed: Option<u64>) -> Outcome {
     run("crash campaign", &mut command)
 }
 
-/// Restores databases with read views and followers, which crash and are backed up and archived, to
-/// every stamp.
+/// Crashes, backs up and archives databases with read views and followers, and restores them to
+/// every commit stamp.
 pub fn restore(seconds: u64, seed: Option<u64>) -> Outcome {
     let mut command = cargo([
         "test",

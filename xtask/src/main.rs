@@ -82,8 +82,8 @@ enum Task {
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Restores databases with read views and followers, which crash and are backed up and
-    /// archived, to every stamp, for a given time, with new seeds.
+    /// Crashes, backs up and archives databases with read views and followers, and restores them to
+    /// every commit stamp, for a given time, with new seeds.
     Restore {
         /// Seconds to run.
         #[arg(long, default_value_t = 300)]

@@ -1,7 +1,7 @@
 //! Runs a test command under limits, and names the test that hangs.
 //!
 //! libtest prints a line when a test has run for 60 seconds, and a line when a test ends. The
-//! watchdog reads both: a test hangs if it has not ended within [`Limits::test`] after its
+//! watchdog reads these lines: a test hangs if it has not ended within [`Limits::test`] after its
 //! 60-second line. A program that prints nothing for [`Limits::silence`] also hangs. If libtest
 //! runs one test at a time, it prints no 60-second line, so silence is the only sign. A build may
 //! be silent for [`BUILD_SILENCE`]. The watchdog kills a command that hangs, with all its
@@ -27,12 +27,12 @@ use std::time::{Duration, Instant};
 /// Time that a test may run after libtest's 60-second line, which makes five minutes in total.
 pub const TEST: Duration = Duration::from_secs(240);
 
-/// Time that a program that cargo runs may print nothing. A caller adds the planned run time of a
-/// program that is meant to run longer.
+/// Maximum time without output of a program that cargo runs. A caller adds the planned run time of
+/// a program that is meant to run longer.
 pub const SILENCE: Duration = Duration::from_secs(600);
 
-/// Time that a build may print nothing. The largest crate took 11 minutes in the release profile on
-/// a machine with ten other tasks. A compiler does not hang as tests do.
+/// Maximum time without output of a build. The largest crate took 11 minutes in the release profile
+/// on a machine with ten other tasks. A compiler does not hang as tests do.
 const BUILD_SILENCE: Duration = Duration::from_secs(3600);
 
 /// Name of the current program until cargo prints that it runs one.
@@ -46,7 +46,7 @@ const TICK: Duration = Duration::from_millis(500);
 pub struct Limits {
     /// Time that a test may run beyond its first 60 seconds.
     pub test: Duration,
-    /// Time that a program that cargo runs may print nothing.
+    /// Maximum time without output of a program that cargo runs.
     pub silence: Duration,
     /// Time that the whole command may take.
     pub total: Option<Duration>,

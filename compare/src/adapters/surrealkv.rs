@@ -92,8 +92,8 @@ impl Rival for SurrealKv {
     }
 }
 
-/// Number of commits in flight. The client raises it; the task lowers it after its callback has
-/// run; the client waits until it is small enough.
+/// Number of commits in flight. The client increments the number, and can wait until it is small
+/// enough. The task of a commit decrements the number after the commit's callback has run.
 #[derive(Default)]
 struct Pending {
     many: Mutex<usize>,

@@ -5,7 +5,7 @@
 //! program then takes these measurements in turn: the device of D with one sequential writer, and
 //! with one thread that reads and writes as a copy does; the backup alone; workload A alone; and
 //! both together. Because they take turns, a change of the machine's load affects all of them. With
-//! `--rate` it also measures a paced backup beside the workload. Copies are removed.
+//! `--rate` it also measures a backup limited to that rate beside the workload. Copies are removed.
 
 use katydid::{BackupOptions, Database, EngineKind, Options};
 use katydid_device::{AlignedBuffer, Create, Directory, FileDirectory, Method, WriteMode};

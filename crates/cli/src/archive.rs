@@ -144,8 +144,8 @@ impl Archive {
         self.tell(&archive, taken)
     }
 
-    /// Acknowledges the archive's end. Returns the stretch that follows it, and the bytes of log
-    /// behind that stretch.
+    /// Acknowledges the archive's end. Returns the stretch that follows the archive's end, and the
+    /// bytes of log after that stretch.
     fn next(
         &self,
         source: &mut Source,

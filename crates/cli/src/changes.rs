@@ -142,7 +142,8 @@ impl ChangesCommand {
             let has_whole = parts.is_none();
             let request = Request::Changes {
                 begin: begin.take(),
-                // Acknowledge only between two transactions: all complete ones are printed then.
+                // Acknowledge only between two transactions, because all complete transactions are
+                // printed at such a point.
                 acknowledge: has_whole && self.consumer.is_some(),
                 wait: self.follow && !ends,
                 limit: if ends { 0 } else { left },

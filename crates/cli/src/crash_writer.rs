@@ -3,9 +3,9 @@
 //! database.
 //!
 //! Thread `t` commits transactions numbered 1, 2, 3 ... Transaction `n` sets the thread's counter
-//! to `n`, inserts the row `n` and deletes the row `n - WINDOW`. So a thread's counter determines
-//! its rows at any time, even after the loss of its last transactions, if no transaction is lost in
-//! part. A line `t n` is printed after `n` is acknowledged.
+//! to `n`, inserts the row `n` and deletes the row `n - WINDOW`. So if each transaction survives
+//! whole or not at all, a thread's counter determines its rows, even after the loss of its last
+//! transactions. A line `t n` is printed after `n` is acknowledged.
 
 use clap::Args;
 use katydid::{AdvancedOptions, Database, LockRelease, Options, PagedOptions, Session, Table, Transaction};

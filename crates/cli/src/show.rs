@@ -87,7 +87,7 @@ impl StatCommand {
 
 pub type Lines = Vec<(String, String)>;
 
-/// Names of a stream's positions that are shown, in the order of age.
+/// Names of the shown positions of a stream, from the lowest position to the highest.
 const POSITIONS: [&str; 5] = ["start", "durable", "written", "filled", "reserved"];
 
 /// Turns the JSON object into lines for people.

@@ -163,8 +163,8 @@ pub fn holds_database(dir: &Path) -> bool {
     ["katydid.control", "katydid.control.new"].iter().any(|name| dir.join(name).is_file())
 }
 
-/// Returns whether a folder may hold a database that has lost its control file. Opening then
-/// reports that, and changes nothing.
+/// Returns whether a folder may hold a database that has lost its control file. Opening such a
+/// database reports the loss, and changes nothing.
 fn may_have_lost_control(dir: &Path) -> bool {
     dir.join("katydid.pages").is_file() || ["log", "checkpoints"].iter().any(|name| dir.join(name).is_dir())
 }
@@ -189,9 +189,9 @@ pub fn close_after(database: &Database, told: Result<()>) -> Result<()> {
     Ok(closed?)
 }
 
-/// Opens a database in a folder, and shows the progress of recovery. If its log is of another kind
-/// than in `options`, opens it as that kind with the settings of `if_found`, or fails if there are
-/// none.
+/// Opens a database in a folder, and shows the progress of recovery. If the database's log is of
+/// another kind than in `options`, opens the log as that kind with the settings of `if_found`;
+/// without such settings, opening fails.
 pub fn open(dir: &Path, options: Options, if_found: Option<MediumSettings>) -> Result<Database> {
     open_showing(options, if_found, |options| Database::open_with(dir, options))
 }

@@ -80,8 +80,8 @@ impl DatabaseDir {
     }
 }
 
-/// Returns whether the process that had the database in folder `dir` open has closed its socket. A
-/// process that died has left the socket's file.
+/// Returns whether the process that had the database in folder `dir` open has closed its socket.
+/// Returns false if that process died, because a crash leaves the socket's file.
 pub fn has_closed_socket(dir: &Path) -> bool {
     !dir.join(SOCKET_NAME).exists()
 }

@@ -79,7 +79,8 @@ impl Shop {
         })
     }
 
-    /// Runs `body` in a durable transaction, or returns an error if too many are in flight.
+    /// Runs `body` in a durable transaction, or returns an error if too many transactions are in
+    /// flight.
     pub async fn transact<T: Send + 'static>(
         &self,
         body: impl Fn(&Shop, &Transaction) -> Result<T, ShopError> + Send + 'static,

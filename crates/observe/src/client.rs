@@ -55,7 +55,8 @@ impl Client {
     /// Connects to the process that has the database in folder `path` open.
     ///
     /// # Errors
-    /// [`ConnectError::NoSocket`] if no process listens at the database's socket.
+    /// [`ConnectError::NoSocket`] if no process listens at the database's socket;
+    /// [`ConnectError::Io`] for any other error of the operating system.
     pub fn connect(path: impl AsRef<Path>) -> Result<Client, ConnectError> {
         let socket_path = SocketPath::of(path.as_ref()).map_err(ConnectError::Io)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
@@ -71,8 +72,9 @@ impl Client {
     /// Sends a request, and waits for the reply. A refusal is returned as an error.
     ///
     /// # Errors
-    /// [`AskError::Refused`] with the refusal. After any other error the connection cannot be used
-    /// any more.
+    /// [`AskError::Refused`] if the process refuses the request; [`AskError::Ended`] if it has
+    /// ended the connection; [`AskError::Io`] if the connection fails or no reply comes in time.
+    /// After `Ended` and `Io` the connection cannot be used any more.
     pub fn ask(&mut self, request: &Request) -> Result<Reply, AskError> {
         self.ask_with_progress(request, |_, _| {})
     }

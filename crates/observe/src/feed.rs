@@ -107,8 +107,8 @@ impl Feed {
         }
     }
 
-    /// Returns the next transactions, as many as are there and fit. If there is none and `wait` is
-    /// given, waits for one.
+    /// Returns the next transactions: at most `limit`, as far as they are durable and fit into a
+    /// reply. If there is none and `wait` is given, waits for one.
     pub(crate) fn next(&mut self, limit: u64, wait: Option<&UnixStream>) -> Result<Reply, FeedEnd> {
         let (mut given, mut bytes) = (Vec::new(), 0);
         while (given.len() as u64) < limit.min(TRANSACTIONS_MAX) && bytes < REPLY_BYTES {

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Maximum length of a request in bytes: a table's name and two keys in hexadecimal digits.
 pub(crate) const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Maximum length of a reply in bytes: the longest value and a former value of that length in
-/// hexadecimal digits, and a page of a scan or feed.
+/// Maximum length of a reply in bytes: the longest value plus a former value of that length, in
+/// hexadecimal digits, plus a page of a scan or feed.
 pub(crate) const REPLY_BYTES_MAX: usize = 4 * katydid::VALUE_BYTES_MAX + (8 << 20);
 /// Maximum time for the rest of a frame that has begun.
 const FRAME_TIME: Duration = Duration::from_secs(10);

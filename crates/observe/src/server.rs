@@ -94,7 +94,8 @@ impl Socket {
     /// `Options::lock_wait`.
     ///
     /// # Errors
-    /// [`OpenError::InUse`] if the database already has a socket; [`OpenError::Io`].
+    /// [`OpenError::InUse`] if the database already has a socket; [`OpenError::Io`] for an error of
+    /// the operating system.
     pub fn open(database: &Database, path: impl AsRef<Path>) -> Result<Socket, OpenError> {
         let path = path.as_ref();
         let fail = |source: io::Error| OpenError::Io { path: path.to_owned(), source };

@@ -146,7 +146,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// Returns the positions of a stream, in the order of age.
+/// Returns the positions of a stream, from the lowest to the highest.
 fn positions(stream: &StreamStat) -> [(&'static str, Lsn); 5] {
     [
         ("start", stream.start),

@@ -149,7 +149,7 @@ fn uses(modules: &Modules) -> BTreeMap<Names, BTreeSet<Names>> {
     uses
 }
 
-/// The module that defines what a path names; `None` if another crate does.
+/// The module that defines the item that a path names; `None` if another crate defines it.
 fn resolve(modules: &Modules, from: &Names, path: &[String], depth: usize) -> Option<Names> {
     // Re-exports may form a circle.
     if depth > 16 {

@@ -10,8 +10,8 @@
 //!    and fails the run.
 //! 2. A mutant that aborts or hangs is reported as such, and fails the run, unless its [`Sign`]
 //!    declares this.
-//! 3. Before the first mutant of some tests, these tests must pass without any mutant, because a
-//!    test that always fails would catch everything.
+//! 3. Before the first mutant that a set of tests must catch, this set must pass without any
+//!    mutant, because a test that always fails would catch everything.
 
 mod bench;
 mod list;

@@ -19,7 +19,7 @@ pub type Commands = Result<Vec<Command>, Box<dyn std::error::Error>>;
 /// Work of a step.
 pub enum Work {
     /// Commands that run to their end, one after the other. The number is the minutes that they
-    /// took, including the build, on two cores with a load of 20.
+    /// took, including the build, on two cores with a load average of 20.
     Check(u64, fn() -> Commands),
     /// Tests in the profile `campaign`, run repeatedly, each time with another `KATYDID_SEED`.
     /// Tests that take a time read `KATYDID_SECONDS`.

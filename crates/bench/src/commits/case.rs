@@ -120,7 +120,7 @@ pub struct Case {
     pub streams: Option<u16>,
     /// Group at which a pipelined round begins, if it differs from the command line's.
     pub group: Option<Group>,
-    /// The heuristic of the protocol that is switched off.
+    /// Heuristic that is switched off in the protocol.
     pub without: Option<Heuristic>,
 }
 

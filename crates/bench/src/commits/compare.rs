@@ -71,8 +71,8 @@ pub fn to_alone(rows: &[Row], row: &Row) -> Option<f64> {
     Some(row.ratio(alone, Run::per_second))
 }
 
-/// The ratio to readers alone, per second of processor time that the readers got. This leaves out
-/// the loss that comes from sharing the processors with writers.
+/// The readers' rate per second of their processor time, as a share of that rate without writers.
+/// The share leaves out the loss that comes from sharing the processors with writers.
 pub fn to_alone_by_cpu(rows: &[Row], row: &Row) -> Option<f64> {
     row.case.work.writers()?;
     let alone = partner(rows, row, |case| case.work = Work::Readers { writers: 0 })?;
@@ -86,7 +86,7 @@ fn is_serial(case: &Case) -> bool {
         && case.durability == Durability::Durable
 }
 
-/// The row whose case equals this row's case after `change`, if there is one.
+/// The row of the case that `change` makes of this row's case, if there is one.
 fn partner<'r>(rows: &'r [Row], row: &Row, change: impl Fn(&mut Case)) -> Option<&'r Row> {
     let mut case = row.case.clone();
     change(&mut case);

@@ -1,7 +1,8 @@
 //! Folders of logs and databases during a measurement of commits, and the options of logs.
 //!
 //! 1. The folder must be new or empty, and is removed or emptied afterwards.
-//! 2. A log in memory lives as long as the stage: when it is opened again, it has its contents.
+//! 2. A log in memory exists until the stage is dropped, so it can be opened again with its
+//!    contents.
 
 use super::case::Case;
 use super::figures::nvram::BYTES_PER_ENTRY;

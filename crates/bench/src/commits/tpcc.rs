@@ -2,9 +2,9 @@
 //! of single keys.
 //!
 //! 1. There is one database for each kind of log (and number of entries, if it varies). The first
-//!    case that needs the database loads it; it is loaded anew when it has grown much, and opened
-//!    anew for each run with the case's latency. The database's files are on the folder's device;
-//!    its log is on the device or NVRAM of the case.
+//!    case that needs the database loads it; the database is loaded anew when it has more than
+//!    [`GROWN_MAX`] orders, and opened anew for each run with the case's latency. The database's
+//!    files are on the folder's device; its log is on the device or NVRAM of the case.
 //! 2. A checkpoint before each run makes room in a log in NVRAM. The log must be large enough for
 //!    one run.
 //! 3. After every run the conditions of TPC-C must hold, and there must be as many orders as were

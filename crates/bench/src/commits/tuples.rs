@@ -22,11 +22,12 @@ const TABLE: &str = "tuples";
 const FOLDER: &str = "tuples";
 /// Bytes of log between checkpoints: large enough that no checkpoint begins during a run.
 const CHECKPOINT_BYTES: u64 = 4 << 30;
-/// Bytes of the segments and rings of all streams together, if this is at least
-/// [`STREAM_BYTES_MIN`] for each stream.
+/// Bytes that are divided among the streams. A stream's share, or [`STREAM_BYTES_MIN`] if that is
+/// more, limits the size of the stream's segments and of its ring.
 const LOG_BYTES: u64 = 256 << 20;
 const STREAM_BYTES_MIN: u64 = 4 << 20;
-/// Maximum number of prepared segments of each stream, because there may be many streams.
+/// Maximum number of prepared segments of each stream. The number is small, because there may be
+/// many streams.
 const SPARE_MAX: usize = 2;
 /// Number of gets in a read-only transaction.
 const GETS: usize = 10;

@@ -53,7 +53,7 @@ impl DiskReport {
             device: trials.device(),
             methods,
             large: by(large, Trials::LARGE)?,
-            // The depth 1 is among the methods.
+            // `methods` already has the measurement with one write in flight.
             in_flight: depths.skip(1).collect::<Result<_>>()?,
             sequential: sizes.skip(1).collect::<Result<_>>()?,
             states,

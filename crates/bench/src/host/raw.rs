@@ -1,5 +1,5 @@
-//! The raw device, or raw memory, whose rate no commit can exceed. Each round measures it once for
-//! each delay, where the log would be.
+//! The raw device, or raw memory, whose rate no commit can exceed. Each round measures the device
+//! once for each delay, in the log's folder or in NVRAM.
 
 use katydid_command::failure::Result;
 use katydid_device::nvram::Persistence;
@@ -27,8 +27,8 @@ const NAME: &str = "raw";
 const REGION_BYTES: u64 = 1 << 20;
 
 impl Raw {
-    /// Measures NVRAM for about `time`, with records of `bytes` bytes (at most 64 KiB), one behind
-    /// the other.
+    /// Measures NVRAM for about `time`, with records of `bytes` bytes (at most 64 KiB) at adjacent
+    /// addresses.
     pub fn of_nvram(directory: &dyn Directory, want: Persistence, bytes: u64, time: Duration) -> Result<Raw> {
         /// Number of records that are timed together, because reading the clock takes as long as
         /// one record.

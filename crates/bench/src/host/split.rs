@@ -1,11 +1,11 @@
-//! A folder whose subfolders are in another place. The store keeps its log in a subfolder, so such
-//! a folder gives a database that logs to another device, such as memory or a device with an added
-//! delay.
+//! A folder whose files are in one directory and whose subfolders are in another. The store keeps
+//! its log in a subfolder. A database in such a folder therefore logs to another device, such as
+//! memory or a device with an added delay.
 
 use katydid_device::{Create, Directory, DirectoryLock, File, Method, Result};
 use std::sync::Arc;
 
-/// Files in one place, and subfolders in another.
+/// The files of one directory, and the subfolders of another.
 #[derive(Debug)]
 pub struct Split {
     files: Arc<dyn Directory>,

@@ -15,8 +15,8 @@
 //!    reserved beyond it. A measured standstill is therefore too long or too short by at most one
 //!    interval between looks, and standstills shorter than an interval are mostly not seen. The
 //!    mean interval is reported.
-//! 3. While the log has room for no appender, no thread looks. That time counts, because the
-//!    frontier stands still during it.
+//! 3. While the log has room for no appender, no thread looks. A standstill goes on during that
+//!    time, because the frontier does not move.
 
 use super::case::{Case, Inserted};
 use crate::grid::row;

@@ -191,8 +191,8 @@ fn describe(measured: &Measured, cores: usize, host: &str, real: &[katydid_manyc
     let own = (added_by_two - added_alone).max(1.0);
     let store = 0.5;
     let woken = (wake_round / 2.0 - unpark).max(100.0);
-    // `prepare` and `copy` are the parts of a checksum's and of a copy's time that do not depend on
-    // the number of bytes. A small record is copied in two parts.
+    // `prepare` is the part of a checksum's time, and `copy` the part of a copy's time, that does
+    // not depend on the number of bytes. A small record is copied in two parts.
     let sum_byte = ((large.prepare_ns - small.prepare_ns) / bytes).max(0.001);
     let copy_byte = ((large.copy_ns - small.copy_ns) / bytes).max(0.001);
     let prepare = (small.prepare_ns - sum_byte * SMALL as f64).max(0.0);

@@ -1,10 +1,10 @@
 //! The paper's replication behind the [`Store`] trait: each client has a session of a cluster.
 //!
 //! A transaction collects its operations and sends them to all replicas when it commits. The client
-//! locks keys that the transaction writes or reads for update, until all replicas have answered.
-//! Reads ask one replica and therefore see the last acknowledged values. A lock that could cause a
-//! deadlock is reported as a conflict, and the driver runs the transaction again. A callback runs
-//! inside the committing call.
+//! locks keys that the transaction writes or reads for update, until all replicas have answered. A
+//! read asks one replica. It sees all acknowledged values, because a commit is acknowledged only
+//! when all replicas have applied it. A lock that could cause a deadlock is reported as a conflict,
+//! and the driver runs the transaction again. A callback runs inside the committing call.
 
 use katydid_replica::client_driven::{Action, Cluster, Draft, Error, Operation, Refusal, Session};
 use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};

@@ -133,7 +133,8 @@ impl GroupTransaction<'_> {
         &self.client.tables[self.table]
     }
 
-    /// The value that this transaction has written to a key; `None` if it has not written the key.
+    /// The value that this transaction has written to a key: `Some(None)` if it has deleted the
+    /// key, `None` if it has not written the key.
     fn written(&self, key: &[u8]) -> Option<Option<Vec<u8>>> {
         let same = |write: &&Write| write.table() == self.table() && write.key() == Some(key);
         match self.set.writes.iter().rev().find(same)? {

@@ -187,7 +187,7 @@ fn count(client: &Client, address: &str) -> Result<u64> {
     }
 }
 
-/// Calls `look` repeatedly until it returns a value.
+/// Calls `look` until it returns a value. Fails with the message `else_` after [`PATIENCE`].
 fn wait_for<T>(else_: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {

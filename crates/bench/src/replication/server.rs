@@ -57,7 +57,8 @@ impl ReplicaServer {
     /// Serves until standard input ends.
     ///
     /// # Errors
-    /// The error of opening or closing the database.
+    /// The scheme is unknown, the server cannot listen, or its database or replica cannot be opened
+    /// or closed.
     pub fn run(self) -> Result<()> {
         let files = || FileDirectory::open(&self.folder).map_err(Failure::failed);
         let inner: Arc<dyn Directory> = match self.device {

@@ -1,6 +1,7 @@
 //! The process of an experiment: this program with other arguments.
 //!
-//! One thread waits for the process. Any thread may ask it to stop, before, while or after it runs.
+//! One thread waits for the process. Any thread may ask the process to stop, before, while or after
+//! the process runs.
 
 use super::state::ResultFolder;
 use katydid_command::failure::{Failure, Result};

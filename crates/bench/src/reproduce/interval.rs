@@ -32,8 +32,8 @@ impl Interval {
     }
 }
 
-/// Probability that the true median lies between the rounds that remain when `cut` rounds are
-/// removed at each end (sign test).
+/// Probability that the true median lies between the least and the greatest value that remain when
+/// the values of `cut` rounds are removed at each end (sign test).
 fn coverage(rounds: usize, cut: usize) -> f64 {
     let (mut term, mut tail) = (0.5_f64.powi(rounds as i32), 0.0);
     for below in 0..=cut {

@@ -74,7 +74,8 @@ impl Reproduce {
     /// Measures what is missing, and writes the report.
     ///
     /// # Errors
-    /// An unknown paper or figure, a failed experiment, or a signal.
+    /// An unknown paper or figure, a file that cannot be read or written, a failed experiment, or a
+    /// signal.
     pub fn run(self) -> Result<()> {
         let chosen = self.chosen()?;
         if self.list {

@@ -95,7 +95,7 @@ impl Runner {
     }
 
     /// Closes the database, writes and prints the report. Fails if the number of keys differs from
-    /// the number of acknowledged ones.
+    /// the number of acknowledged keys.
     pub fn finish(self, setup: &Setup, measured: Measured) -> Result<()> {
         let Runner { opened, store, ledger, .. } = self;
         drop((store, ledger));
@@ -193,8 +193,8 @@ pub fn usable(
     Ok(None)
 }
 
-/// Writes and prints a report. Fails if the number of keys differs from the number of
-/// acknowledged ones, or if a signal ended the run.
+/// Writes and prints a report. Fails if the number of keys differs from the number of acknowledged
+/// keys, or if a signal ended the run.
 pub fn conclude(setup: &Setup, report: &Report) -> Result<()> {
     let measured = &report.measured;
     if let Some(file) = &setup.json {

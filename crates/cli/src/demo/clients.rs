@@ -4,8 +4,8 @@
 //! acknowledged. So the key's value is the number of the client's commits in the database, and each
 //! acknowledged number above that value is a lost commit.
 //!
-//! A few threads serve all clients. They hand commits to a session, whose callbacks report the
-//! durable ones.
+//! A few threads serve all clients. They pass commits to a session, whose callbacks report the
+//! durable commits.
 
 use super::tally::Ack;
 use katydid::{AdvancedOptions, Database, FileOptions, LogOptions, Options, Table};
@@ -21,8 +21,8 @@ pub const THREADS: u32 = 4;
 /// The table of the clients' keys.
 pub const TABLE: &str = "clients";
 
-/// Returns options with small segments and frequent checkpoints, so that a power cut may hit the
-/// middle of either.
+/// Returns options with small segments and frequent checkpoints, so that a power cut may interrupt
+/// the preparation of a segment or a checkpoint.
 pub fn options() -> Options {
     let files = FileOptions { segment_bytes: 4 << 20, ..FileOptions::default() };
     let log = LogOptions { medium: files.into(), reserve_bytes: 1 << 20, ..LogOptions::default() };

@@ -1,8 +1,9 @@
 //! `demo crash`: kills processes and cuts the power, and shows that no acknowledged commit is lost.
 //!
 //! A thread reads keys from the terminal; the program does not wait for that thread. The main
-//! thread does the rest, and shows the counters ten times a second. The clients run in another
-//! process, and on threads of their own.
+//! thread does the rest, and shows the counters ten times a second. The clients of the database in
+//! files run in another process, those of the database on the simulated device on threads of this
+//! process.
 
 mod clients;
 mod scenes;

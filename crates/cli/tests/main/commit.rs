@@ -235,8 +235,8 @@ fn the_memory_engine_is_measured_as_its_paper_did() {
             assert!(number(row, "to_serial") > 0.0, "{row:?}");
         }
     }
-    // Each protocol is compared with both lock releases, for each number of clients and each way to
-    // wait.
+    // Each protocol has a row with the gain of early lock release, for each number of clients and
+    // each way to wait.
     let compared = found.iter().filter(|row| row["figure"] == "cicada4" && !row["speed_up"].is_empty());
     assert!(compared.count() >= 3 * 2 * 2);
 }

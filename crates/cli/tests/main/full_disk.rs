@@ -142,8 +142,8 @@ fn loading_until_the_disk_is_full_keeps_what_was_acknowledged() {
             done.code + checkpoint.code > 0,
             "{what}: there is room for everything, so this shows nothing"
         );
-        // Existing rows can still be read. A further row is taken, or refused with a message of the
-        // same form.
+        // Existing rows can still be read. A further row is accepted, or refused with a message
+        // that `check_message` accepts.
         let done = limited(dir, "get t 000007", limit, "");
         check_message(&done, dir, &what);
         assert_eq!(done.out, line(7), "{what}: {}", done.err);

@@ -44,7 +44,7 @@ const WINDOW: u64 = 40;
 
 const PAGED: (EngineKind, &[&str]) = (EngineKind::Paged, &[]);
 
-/// Flags with both rules for dependencies and both lock releases.
+/// Four sets of flags: each rule for dependencies with each rule for lock release.
 const MEMORY: [&[&str]; 4] = [
     &["--engine", "memory", "--streams", "3"],
     &["--engine", "memory", "--streams", "2", "--dependences", "all"],

@@ -51,7 +51,7 @@ fn follow(log: &Log, copy: &Log) -> Result<u64> {
     let consumer = log.consumer("copy", BEHIND_MAX, 0, &[log.first().start()])?;
     let place = consumer.stat()?;
     let mut events = log.first().follow(place.from[0])?;
-    // The last copied event, in case the follower crashed before it acknowledged this event.
+    // The last copied event. A follower that crashed may not have acknowledged this event.
     let unacknowledged = copy.first().reader(Lsn::new(place.mark).max(copy.first().start()))?;
     let had = unacknowledged.last().transpose()?.and_then(|event| event.payload.first_chunk().copied());
     let (had, mut session, mut copied) = (had.map(u64::from_be_bytes), copy.session()?, 0);

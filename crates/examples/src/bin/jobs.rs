@@ -21,7 +21,8 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Deadline and job, and then the job's shard and due time in the queue.
+/// Deadline of the lease, number of the job, and the job's shard and due time in the queue. Times
+/// are milliseconds since 1970.
 type Lease = (u64, u64, u8, u64);
 
 #[derive(Clone)]

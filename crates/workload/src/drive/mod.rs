@@ -9,9 +9,9 @@
 //! 1. When `drive` returns without an error, every transaction that was begun has been acknowledged
 //!    or rolled back.
 //! 2. A latency is recorded once for each acknowledged transaction, and for nothing else.
-//! 3. A request that meets a conflict is run again, a bounded number of times. A request that reads
-//!    something inconsistent is also run again; the run ends only if every attempt of that request
-//!    reads something inconsistent.
+//! 3. A request that meets a conflict or reads something inconsistent is run again. The run fails
+//!    if a request needs more than [`Plan::conflict_retries`] repetitions, or reads something
+//!    inconsistent more than 100 times.
 
 mod pacing;
 mod watch;
@@ -42,9 +42,10 @@ pub struct Planned {
     /// Class of the transaction, which says how the driver begins the transaction and where it
     /// counts the latency.
     pub class: Class,
-    /// Number that [`Workload::acknowledged`] receives when the transaction is acknowledged. If its
-    /// commit meets a conflict, a request with a ticket is made again until it is acknowledged. A
-    /// request without a ticket, whose callback reports a conflict, is replaced by a new request.
+    /// Number that [`Workload::acknowledged`] receives when the transaction is acknowledged. If the
+    /// commit of a request with a ticket meets a conflict, the request is made again until it is
+    /// acknowledged. If a callback reports a conflict of a request without a ticket, a new request
+    /// takes its place.
     pub ticket: Option<u64>,
 }
 
@@ -115,8 +116,8 @@ pub enum CommitsFrom {
     #[default]
     Commit,
     /// The beginning of the transaction's first attempt, as for a transaction that only reads:
-    /// measures the time that a user waits. Only this is a fair comparison with stores that admit
-    /// one writer at a time or find conflicts late.
+    /// measures the time that a user waits. Only this choice is fair in a comparison with stores
+    /// that admit one writer at a time or find conflicts late.
     Begin,
 }
 
@@ -183,8 +184,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Share of the run that is done, from 0 to 1. With two limits, it is the share of the limit
-    /// that is nearer.
+    /// Share of the run that is done, from 0 to 1. With two limits, it is the greater of the two
+    /// shares.
     pub fn fraction(&self) -> f64 {
         let counted = self.of_transactions.map_or(0.0, |of| self.transactions as f64 / of.max(1) as f64);
         let timed = self.of_time.map_or(0.0, |of| self.elapsed.as_secs_f64() / of.as_secs_f64().max(1e-9));
@@ -272,7 +273,7 @@ struct Shared {
 }
 
 /// Runs `workload` on `tables` of `store` as `plan` says, until a limit is reached, the sources end
-/// or `stop` is set. The workload numbers the tables in this order.
+/// or `stop` is set. `tables` are in the order in which the workload numbers them.
 pub fn drive<S: Store, W: Workload>(
     store: &S,
     tables: &[&str],

@@ -53,7 +53,7 @@ fn a_lost_row_or_note_is_found() {
         let store = MemoryStore::default();
         run(&store, &TpcbLoad::new(&SMALL), 1, 1, u64::MAX);
         run(&store, &TpcbRun::new(&SMALL, 0), 2, 1, 500);
-        // Sets the first row of the table whose balance is not 0 to 0.
+        // Finds the first balance of the table that is not 0, and sets it to 0.
         let mut map = store.map.lock().unwrap();
         let (_, row) = map
             .iter_mut()

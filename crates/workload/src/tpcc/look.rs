@@ -69,7 +69,8 @@ pub(super) fn lines<T: Transaction>(
     wrong.map_or(Ok(lines), Err)
 }
 
-/// StockLevel counts the items of the last 20 orders whose stock is below a threshold.
+/// StockLevel counts the items with a stock below a threshold among the items of the last 20
+/// orders.
 #[derive(Debug)]
 pub(super) struct StockLevel {
     of: DistrictId,

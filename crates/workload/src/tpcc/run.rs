@@ -31,7 +31,7 @@ pub enum Kind {
     OrderStatus,
     /// Delivers the oldest order of each district.
     Delivery,
-    /// Counts the items of the last orders whose stock is low.
+    /// Counts the items with a low stock among the items of the last orders.
     StockLevel,
 }
 

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! All numbers are little-endian. A field that is replaced by a field of the same length changes no
-//! other byte of the value, so a store that logs differences logs one field. Decoders reject all
-//! other bytes and never allocate.
+//! other byte of the value, so a store that logs differences logs one field. Decoders reject bytes
+//! of any other form and never allocate.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! TPC-B on Katydid: with both kinds of lock release and blocking or callback commits, all sums
-//! agree, also after the database is opened again.
+//! TPC-B on Katydid: with both kinds of lock release and commits that block or have callbacks, all
+//! sums agree, also after the database is opened again.
 
 use katydid::{AdvancedOptions, Database, LockRelease, Options, PagedOptions};
 use katydid_workload::KatydidStore;

@@ -33,9 +33,9 @@ pub struct Choice {
     pub processors: u16,
     /// Group of transactions that is written together, if it differs from the paper's.
     pub group: Group,
-    /// Treatment of conflicts in all cases, if it replaces that of each system.
+    /// Rule for conflicts in all cases; `None` for each system's own rule.
     pub contention: Option<Contention>,
-    /// Rule by which all cases keep old versions, if it replaces that of each system.
+    /// Rule by which all cases keep old versions; `None` for each system's own rule.
     pub old_versions: Option<OldVersions>,
 }
 

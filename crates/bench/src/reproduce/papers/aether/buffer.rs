@@ -173,7 +173,8 @@ fn of_size(rows: &Rows, sweep: &str, design: &str, record: &str) -> Option<f64> 
     rows.with(&[("sweep", sweep), ("inserter", design), ("record", record)]).only("megabytes_per_second")
 }
 
-/// Ratio of one design's bandwidth to another's, for inserts into the ring of records of one size.
+/// Ratio of one design's bandwidth to another's, when records of one size are inserted into the
+/// ring.
 fn at_size(rows: &Rows, design: &str, other: &str, record: &str) -> Option<f64> {
     ratio(of_size(rows, "size", design, record), of_size(rows, "size", other, record))
 }

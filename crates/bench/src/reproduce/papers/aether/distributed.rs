@@ -7,7 +7,8 @@ use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, 
 use crate::reproduce::quantity::least;
 use crate::reproduce::rows::Rows;
 
-/// A share of TPC-C with eight clients, with the log's records assigned to eight logs.
+/// The value of column `share` for TPC-C with eight clients, if the log's records are assigned to
+/// eight logs by rule `by`.
 fn dealt(rows: &Rows, by: &str, share: &str) -> Option<f64> {
     rows.with(&[("workload", "tpcc"), ("dealt_by", by), ("threads", "8"), ("logs", "8")]).only(share)
 }

@@ -22,7 +22,7 @@ fn speed_up(rows: &Rows, delay_us: &str) -> Option<f64> {
     ratio(rate(PAPERS, delay_us), rate(CENTRAL, "0"))
 }
 
-/// Latencies that a quick run also measures.
+/// Latencies in microseconds that even a quick run measures.
 const DELAYS: [&str; 3] = ["0", "0.4", "10"];
 
 const SIX_PAPER: PaperRows = PaperRows(
