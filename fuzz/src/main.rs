@@ -7,7 +7,8 @@
 //!    [`MEMORY_TIMES`] times the input's length, far less than the lengths that mutation puts into
 //!    headers.
 //! 3. A thread checks every second whether a new input was fed. If one input takes longer than
-//!    [`HANG`], the program ends. `cargo xtask ci` ends a test that hangs.
+//!    [`HANG`], the program ends. Tests do not start this thread; `cargo xtask ci` ends a test that
+//!    hangs.
 //!
 //! Coverage does not guide the mutation, because the decoders are small. The samples are valid
 //! before their mutation, so most mutants pass the first check. For the same purpose many targets

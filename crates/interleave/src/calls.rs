@@ -108,7 +108,7 @@ pub unsafe extern "C" fn syscall(
         // SAFETY: rule 3.
         match unsafe { futex(address, b as c_int, c as u32, time) } {
             Ok(answer) => return answer,
-            // The operating system wakes the remaining threads.
+            // Wakes the rest of the requested number of threads by the C library's function.
             Err(some) => {
                 woken = some as c_long;
                 c -= woken;
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn syscall(
     if answer < 0 { answer } else { answer + woken }
 }
 
-/// `sched_yield`: another thread of the scheduler goes on.
+/// `sched_yield`: another thread of the scheduler goes on if one can.
 ///
 /// # Safety
 /// The addresses are valid for the C library's function (rule 3).
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut timespec) -
     unsafe { next(time, left) }
 }
 
-/// `clock_nanosleep`: a sleep on the threads' clock, whichever clock is named.
+/// `clock_nanosleep`: a sleep on the threads' clock, whichever clock the caller names.
 ///
 /// # Safety
 /// The addresses are valid for the C library's function (rule 3).

@@ -6,7 +6,7 @@
 //!    any thread.
 //! 2. Priorities (probabilistic concurrency testing, Burckhardt et al., ASPLOS 2010): the thread of
 //!    the highest priority runs. At a few random places of the run the running thread's priority
-//!    becomes the lowest. Therefore this thread waits for long while the other threads run on.
+//!    becomes the lowest. This thread then goes on only when no thread of a higher priority can.
 //! 3. Lines: priorities as in strategy 2, but the seed picks a few lines of the code. Each time the
 //!    running thread passes a picked line, its priority becomes the lowest with probability 1/2. A
 //!    line that threads rarely pass is picked as often as any other. So this strategy delays
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the number of lines among which one is picked on average.
+    /// Returns `n` such that on average one line in `n` is picked.
     fn lines(self) -> u64 {
         match self {
             Kind::Common => 16,
@@ -106,7 +106,7 @@ impl Policy {
     }
 }
 
-/// Returns the FNV-1a hash of the line with a key, with its bits mixed.
+/// Returns the FNV-1a hash of a key and a line. The bits of the hash are mixed.
 fn hash(key: u64, line: &Location<'_>) -> u64 {
     let numbers = [line.line(), line.column()].map(u32::to_le_bytes);
     let bytes = line.file().bytes().chain(numbers.into_iter().flatten());

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Real time for which all threads of a run may wait before the run counts as stuck. Another thread
-/// of the process may end the wait.
+/// Real time for which all threads of a run may wait before the run counts as stuck. Within this
+/// time a thread outside the run may wake one of them.
 pub const STUCK: Duration = Duration::from_secs(20);
 
 /// Number of events after which a run counts as endless.
@@ -25,7 +25,7 @@ const EVENTS_MAX: u64 = 5_000_000;
 const ALONE_MAX: u64 = 2_000;
 
 /// Nanoseconds of the threads' clock that a call of [`pause`] takes. Waits and yields take no time,
-/// because their number may depend on threads from outside.
+/// because their number may depend on threads outside the run.
 const TICK: u64 = 1_000;
 
 /// Number of readings of the clock, since the last call of [`pause`], that take no time. Each
@@ -192,8 +192,8 @@ pub fn number() -> Option<usize> {
     within(|_, own| own)
 }
 
-/// Wakes up to `count` threads of schedulers that wait for this address. Returns how many it has
-/// woken.
+/// Wakes up to `count` threads of schedulers that wait for this address. Returns the number of
+/// woken threads.
 pub(crate) fn wake(address: usize, count: usize) -> usize {
     if COUNT.load(Ordering::SeqCst) == 0 {
         return 0;
@@ -459,7 +459,7 @@ pub fn run(seed: u64, tasks: Vec<Task<'_>>) -> Order {
         }
     });
     // The lock is released before `within`, which takes the outer run's `state`, because no thread
-    // holds two such locks.
+    // holds the `state` of two runs.
     let (order, clock) = {
         let _inside = Inside::enter();
         let mut state = lock(&scheduler.state);

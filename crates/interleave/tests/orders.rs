@@ -1,5 +1,5 @@
-//! The scheduler sees waits of all kinds. Each run with one seed has one order, and different seeds
-//! find different orders.
+//! The scheduler sees waits of all kinds. All runs with one seed have the same order, and different
+//! seeds find different orders.
 
 #![cfg(target_os = "linux")]
 

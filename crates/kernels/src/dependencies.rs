@@ -4,9 +4,9 @@
 //! counts. Invariants:
 //!
 //! 1. Positions are sorted by stream, with at most one for each stream.
-//! 2. A transaction that depends on another one joins the other's position *and* the other's
-//!    dependencies. So the set is closed: a transaction survives a crash exactly if every position
-//!    in its set does, and recovery need not follow dependencies from record to record.
+//! 2. A transaction that depends on another one adds the other's position *and* the other's
+//!    dependencies to its own set. So a transaction survives a crash exactly if every position in
+//!    its set does, and recovery need not follow dependencies from record to record.
 
 use crate::lsn::Lsn;
 use smallvec::SmallVec;
@@ -83,7 +83,7 @@ impl Dependencies {
         others.iter().for_each(|at| self.join(at));
     }
 
-    /// Removes a position from the set and returns it.
+    /// Removes a position from the set and returns it; `None` if the set is empty.
     pub fn pop(&mut self) -> Option<StreamLsn> {
         self.positions.pop()
     }

@@ -13,8 +13,8 @@
 //! | `written` | threads that write | admission, readers, waiters | Release; Acquire |
 //! | `durable` | threads that write or sync | any thread | Release; Acquire |
 //!
-//! - `reserved`: inserters change it by read-modify-writes. SeqCst orders a record before its
-//!   request (`sync/waiters.rs`).
+//! - `reserved`: inserters change it by read-modify-writes. SeqCst orders the reservation of a
+//!   record before the request for its sync (`sync/waiters.rs`).
 //! - `filled`: scans raise it with Release, after they have acquired the marks. Inserters that fill
 //!   in order store it with Release after the copy. A thread that writes loads it with Acquire
 //!   before it reads the ring.
@@ -25,7 +25,7 @@
 //!
 //! In a log in NVRAM `written` and `durable` are equal: both are the persisted frontier. In
 //! `nv_direct`, scans advance both by `raise`, like `filled`. In the other NVRAM kinds the thread
-//! that has the turn advances both (`nvram::commit`).
+//! that runs a pass of `nvram::commit` advances both.
 //!
 //! A crash loses all four frontiers. Recovery derives the durable frontier from the records
 //! (`recover/`).

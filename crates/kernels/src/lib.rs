@@ -13,7 +13,7 @@
 //! | [`notification`] | the wake-up of a worker thread |
 //! | [`page_meta`] | state of pages that threads read without the pages' latches |
 //! | [`rig`], [`sizes`] | measuring an inserter without a log |
-//! | [`dependencies`] | the places in several logs that a transaction depends on |
+//! | [`dependencies`] | the positions in several streams that a transaction depends on |
 //! | [`txn`] | timestamps, slots and statuses of transactions of the memory engine |
 //! | [`sync_shim`] | the only place that names atomics, fences, parking and yielding |
 //! | [`checking`] | one test body under loom, the explorer or real threads |

@@ -338,8 +338,8 @@ impl PreparedRecord {
 
 /// Prepares a header over `payload`, whose bytes (with the link) must not exceed what one physical
 /// record may take.
-// Inlined, and in whole words, so that the fields stay in registers. Reading bytes back at once in
-// another width than that of the stores would cost more than the checksum.
+// The function is inlined and works on whole words, so that the fields stay in registers. Reading
+// bytes back at once in another width than that of the stores would cost more than the checksum.
 #[inline(always)]
 pub fn prepare_header<'a>(
     fields: &HeaderFields,

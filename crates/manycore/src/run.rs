@@ -89,7 +89,7 @@ pub enum RunError {
         /// Range of legal values.
         range: &'static str,
     },
-    /// The simulation did not end.
+    /// The simulation could not start, or its threads would never end.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
 }
@@ -109,7 +109,8 @@ pub fn ring_bytes(cores: usize, threads: usize, largest: usize) -> usize {
 /// Runs a plan.
 ///
 /// # Errors
-/// A [`RunError`] if a value of the plan is out of range or unknown, or the design hangs.
+/// A [`RunError`] if a value of the plan is out of range or unknown, the design hangs, or the
+/// simulation cannot start.
 pub fn run(machine: &Machine, plan: &Plan) -> Result<Outcome, RunError> {
     let design = design(plan)?;
     let rig = Arc::new(Rig::new(&design, &buffer_sizes(plan.ring_bytes), plan.threads));

@@ -181,7 +181,8 @@ impl Store {
 /// Runs a plan.
 ///
 /// # Errors
-/// A [`RunError`] if a value of the plan is out of range, or the design hangs.
+/// A [`RunError`] if a value of the plan is out of range, the design hangs, or the simulation
+/// cannot start.
 pub fn run_txns(machine: &Machine, plan: &TxnPlan) -> Result<TxnOutcome, RunError> {
     let TxnPlan { design, threads, record, work_ns, millis, seed } = *plan;
     in_range((1..=1024).contains(&threads), "threads", threads as f64, "from 1 to 1024")?;

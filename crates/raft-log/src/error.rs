@@ -16,7 +16,7 @@ pub enum Error {
     /// The log could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The log failed: appending, syncing, truncating or trimming.
+    /// A call on the write-ahead log failed, such as an append, a sync, a truncation or a trim.
     #[error(transparent)]
     Log(#[from] katydid_wal::Error),
     /// The entries of the log do not follow each other, or one was appended out of order.

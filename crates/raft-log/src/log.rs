@@ -72,7 +72,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     /// # Errors
     /// [`Error::Open`]; [`Error::Unsuited`] if the options are not those of a log of one stream in
     /// files; [`Error::Foreign`], [`Error::Decode`] and [`Error::Entries`] if the records are not
-    /// those of a Raft log with these types; [`Error::Log`].
+    /// those of a Raft log with these types; [`Error::Log`] if a record cannot be read;
+    /// [`Error::Thread`] if the system cannot start the log's thread.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::of(Log::open(path, options)?, None)
     }
@@ -89,7 +90,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     /// example on its thread pool, or at a simulated time. The log starts no thread for syncs.
     ///
     /// # Errors
-    /// Those of [`RaftLog::open`].
+    /// Those of [`RaftLog::open`], except [`Error::Thread`].
     pub fn open_with_syncer(
         directory: Arc<dyn Directory>,
         options: Options,
@@ -139,7 +140,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         self.shared.log.first()
     }
 
-    // While one of these latches is held, only an encoder can panic, and it runs before any change.
+    // While `inside` or `layout` is held, only an encoder can panic, and the encoder runs before
+    // any change. So the state behind a poisoned latch is sound.
     fn inside(&self) -> MutexGuard<'_, Inside<C>> {
         self.shared.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }

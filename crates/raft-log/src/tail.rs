@@ -13,7 +13,7 @@ pub(crate) const BYTES_MAX: usize = 8 << 20;
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
-    /// Number of the first entry in `entries`; without meaning if there is none.
+    /// Number of the first entry in `entries`; without meaning while `entries` is empty.
     first: u64,
     entries: VecDeque<Box<[u8]>>,
     bytes: usize,

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
 /// Least pause between two tries of a call; the longest pause is twice as long. A try at a leader
-/// that a replica has just named has no pause.
+/// that a replica has just named follows without a pause.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of kept connections.
 const KEPT_MAX: usize = 512;
@@ -54,7 +54,7 @@ struct Inside {
 struct Unanswered {
     address: String,
     error: LinkError,
-    /// The call was sent, so the replica may have received it.
+    /// True if the call was sent: the replica may then have received it.
     sent: bool,
 }
 
@@ -320,7 +320,7 @@ impl Caller {
 pub struct Rows {
     /// Keys and values, in the order of the keys.
     pub rows: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The range has no more rows than these.
+    /// True if the range has no more rows than these.
     pub is_whole: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Decides, in the order of the log, whether a transaction's reads still hold.
 //!
-//! Each leadership has one certifier, at the leader. Any thread may call it; one latch guards it,
-//! which ranks below the store's. A transaction reads a view of the applied state at one index. The
+//! Each leadership has one certifier, at the leader. Any thread may call it; one latch, which ranks
+//! below the store's, guards it. A transaction reads a view of the applied state at one index. The
 //! certifier queues the transaction's entry for the Raft log under the latch, so the order of
 //! certification is the order of the log. Invariants:
 //!

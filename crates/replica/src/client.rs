@@ -32,8 +32,8 @@ pub struct ClientOptions {
     /// Time after which the client stops waiting for a replica's answer and sends the call to
     /// another replica. Default: 3 s.
     pub patience: Duration,
-    /// Time after which a call other than a write fails. Default: 10 s. For a write it is
-    /// [`WriteOptions::wait`].
+    /// Time after which a call other than a write fails. Default: 10 s. A write has
+    /// [`WriteOptions::wait`] instead.
     pub wait: Duration,
 }
 
@@ -140,7 +140,7 @@ impl Client {
     /// Returns the state of the replica at `address`, and of the group as that replica knows it.
     ///
     /// # Errors
-    /// [`Error::Io`] if the replica does not answer.
+    /// [`Error::Io`] if the replica does not answer, or refuses the client.
     pub fn status(&self, address: &str) -> Result<Status> {
         let address = address.to_owned();
         self.run(|caller, wait| async move { caller.status(&address, wait).await })
@@ -150,8 +150,9 @@ impl Client {
     /// [`Replica::open_client`](crate::Replica::open_client).
     ///
     /// # Errors
-    /// The error of the last try when [`ClientOptions::wait`] is over. Earlier tries may have
-    /// opened sessions.
+    /// [`Error::Io`] at once if the replica refuses the client, because it belongs to another
+    /// cluster or has another version of the protocol; otherwise the error of the last try when
+    /// [`ClientOptions::wait`] is over. Each try may have opened a session.
     pub fn open_client(&self) -> Result<u64> {
         self.run(|caller, wait| async move { caller.open_client(wait).await })
     }
@@ -160,8 +161,9 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Unknown`] if the write may have committed or may commit later. After any other
-    /// error this call has not committed it: [`Error::Inadmissible`], [`Error::Cancelled`],
-    /// [`Error::UnknownClient`], [`Error::TooOld`], or the error of the last try.
+    /// error this call has not committed the write. These errors are [`Error::Inadmissible`],
+    /// [`Error::Cancelled`], [`Error::UnknownClient`], [`Error::TooOld`], and the error of the last
+    /// try.
     pub fn write(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> Result<Committed> {
         self.run(|caller, _| async move { caller.write(id, set, options).await })
     }
@@ -196,18 +198,22 @@ impl Client {
     /// Returns the value of `key`. A table that does not exist has no keys.
     ///
     /// # Errors
-    /// The error of the last try when [`ClientOptions::wait`] is over.
+    /// [`Error::Io`] at once if the replica refuses the client, because it belongs to another
+    /// cluster or has another version of the protocol; otherwise the error of the last try when
+    /// [`ClientOptions::wait`] is over.
     pub fn get(&self, table: &str, key: impl AsRef<[u8]>, at: ReadAt) -> Result<Option<Vec<u8>>> {
         let (table, key) = (table.to_owned(), key.as_ref().to_vec());
         self.run(|caller, wait| async move { caller.get(&table, &key, at, wait).await })
     }
 
-    /// Returns the first rows of a range, in order, of one state: at most `limit`, at most 10,000,
-    /// and at most about 4 MiB. For further rows, ask for the keys after the last one; those rows
-    /// come from a newer state.
+    /// Returns the first rows of a range, in order, of one state: at most `limit` rows, at most
+    /// 10,000 rows, and at most about 4 MiB. For further rows, ask for the keys after the last one;
+    /// those rows come from a newer state.
     ///
     /// # Errors
-    /// The error of the last try when [`ClientOptions::wait`] is over.
+    /// [`Error::Io`] at once if the replica refuses the client, because it belongs to another
+    /// cluster or has another version of the protocol; otherwise the error of the last try when
+    /// [`ClientOptions::wait`] is over.
     pub fn range(&self, table: &str, keys: impl KeyRange, limit: u32, at: ReadAt) -> Result<Rows> {
         let (low, high) = keys.into_bounds();
         let call = range(table, low, high, limit, at);
@@ -236,7 +242,8 @@ impl Client {
     /// replica at `address` is one of them.
     ///
     /// # Errors
-    /// [`Error::Members`] if the replica belongs to a group already; [`Error::Io`].
+    /// [`Error::Members`] if the group cannot be made, for example because the replica belongs to
+    /// one already; [`Error::Io`] if the replica does not answer, or refuses the client.
     pub fn initialize(&self, address: &str, members: &BTreeMap<ReplicaId, String>) -> Result<()> {
         let (call, address) = (ClientCall::Initialize { members: members.clone() }, address.to_owned());
         self.run(|caller, wait| async move { done(&caller.call_at(&address, &call, wait).await?) })
@@ -279,7 +286,7 @@ impl Client {
     /// [`Replica::snapshot`](crate::Replica::snapshot).
     ///
     /// # Errors
-    /// [`Error::Io`] if the replica does not answer; [`Error::Stopped`].
+    /// [`Error::Io`] if the replica does not answer, or refuses the client; [`Error::Stopped`].
     pub fn snapshot(&self, address: &str) -> Result<()> {
         let address = address.to_owned();
         self.run(

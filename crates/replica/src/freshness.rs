@@ -1,10 +1,10 @@
 //! Age of a follower's state.
 //!
-//! Any task may call it, under one latch, which ranks below the store's. With each append the
-//! leader reports how long ago a majority last confirmed it, and its committed index. A follower
-//! that has applied that index has a state that was current when the majority confirmed the leader.
-//! The age does not include the time that the message travelled, because the clocks of two machines
-//! are not compared.
+//! Any task may run this code, under one latch, which ranks below the store's. With each append the
+//! leader reports its committed index, and how long ago a majority last confirmed the leader. A
+//! follower that has applied that index has a state that was current when the majority confirmed
+//! the leader. The age does not include the time that the message travelled, because the clocks of
+//! two machines are not compared.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +30,7 @@ struct Words {
 
 impl Freshness {
     /// Notes a leader's report that arrived at `now`: the state at index `committed` was current
-    /// `age` before.
+    /// `age` before `now`.
     pub(crate) fn hear(&self, now: Instant, age: Duration, committed: u64) {
         let Some(then) = now.checked_sub(age) else { return };
         let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -28,8 +28,8 @@ pub struct ReplicaOptions {
     pub engine: katydid::Options,
     /// Options of the Raft log, which is one stream in files. Default: `wal::Options::default()`.
     pub log: wal::Options,
-    /// Directory of the Raft log, on another device, or with an artificial delay for measurements.
-    /// Default: none, which means `log` in [`ReplicaOptions::folder`].
+    /// Directory of the Raft log, for example on another device, or one with an artificial delay
+    /// for measurements. Default: none, which means `log` in [`ReplicaOptions::folder`].
     pub log_directory: Option<Arc<dyn Directory>>,
     /// Transport of connections to and from other replicas and clients. Default: [`Tcp`], without
     /// encryption.
@@ -157,8 +157,8 @@ pub enum Replicated {
 pub struct WriteOptions {
     /// Condition for acknowledging the write. Default: [`Replicated::Quorum`].
     pub durability: Replicated,
-    /// Maximum time to wait for that condition. After a time-out the outcome is unknown; with
-    /// [`Replicated::All`] a write that has committed is acknowledged as with
+    /// Maximum time to wait for the condition `durability`. After a time-out the outcome is
+    /// unknown; with [`Replicated::All`] a write that has committed is acknowledged as with
     /// [`Replicated::Quorum`]. Default: 10 s.
     pub wait: Duration,
 }

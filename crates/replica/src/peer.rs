@@ -1,10 +1,10 @@
 //! The calling side of the connections between replicas: openraft's network, over the transport.
 //!
 //! This code runs in tasks of the group. A replica has separate connections to each other replica
-//! for replication, heartbeats and snapshots, so that no message waits behind another kind. Appends
-//! are pipelined: the next is sent before the last is answered. After the last answer of a stream
-//! of appends the connection is kept for the next stream; each heartbeat is a stream of its own. A
-//! connection that fails is dropped, and openraft tries again after a pause.
+//! for replication, heartbeats and snapshots, so that no message waits behind a message of another
+//! kind. Appends are pipelined: the next is sent before the last is answered. After the last answer
+//! of a stream of appends the connection is kept for the next stream; each heartbeat is a stream of
+//! its own. A connection that fails is dropped, and openraft tries again after a pause.
 
 use crate::frame::{Frame, FrameCodec, FrameError};
 use crate::ids::ReplicaId;

@@ -1,8 +1,8 @@
 //! The runtime of the group: tokio's, with random numbers that a seed determines.
 //!
-//! Pure. openraft draws election time-outs from its runtime's random numbers. Here they come from
-//! `fastrand`'s generator of the thread. The system seeds that generator; a simulation, which runs
-//! on one thread, seeds it itself.
+//! Pure. openraft draws election time-outs from its runtime's random numbers. Here these numbers
+//! come from the thread's generator of `fastrand`. The operating system seeds that generator; a
+//! simulation, which runs on one thread, sets the seed.
 
 use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
 use rand::SeedableRng;

@@ -63,7 +63,7 @@ fn in_lanes(state: u32, bytes: &[u8]) -> u32 {
 mod instruction {
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
 
-    /// Returns `None` if the processor has no such instruction.
+    /// Returns the sum `state` continued over `bytes`; `None` without a CRC instruction.
     #[inline]
     pub(super) fn sum(state: u32, bytes: &[u8]) -> Option<u32> {
         // SAFETY: the processor has the instruction.
@@ -84,7 +84,7 @@ mod instruction {
 mod instruction {
     use std::arch::aarch64::{__crc32cb, __crc32cd};
 
-    /// Returns `None` if the processor has no such instruction.
+    /// Returns the sum `state` continued over `bytes`; `None` without a CRC instruction.
     #[inline]
     pub(super) fn sum(state: u32, bytes: &[u8]) -> Option<u32> {
         // SAFETY: the processor has the instruction.
@@ -101,7 +101,7 @@ mod instruction {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod instruction {
-    /// Returns `None`: this processor has no such instruction.
+    /// Returns `None`, because the processor has no known CRC instruction.
     pub(super) fn sum(_state: u32, _bytes: &[u8]) -> Option<u32> {
         None
     }

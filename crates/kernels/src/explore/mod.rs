@@ -11,7 +11,8 @@
 //!
 //! 1. All threads of an execution run on the thread that explores, one at a time. So they share
 //!    that thread's thread-local state, which outlives the execution; bodies therefore use no
-//!    thread-local state. A thread that panics does not suspend.
+//!    thread-local state. While a thread unwinds from a panic, it does not suspend, because the
+//!    other threads would also count as panicking.
 //! 2. The body is deterministic apart from the picks. If the number of alternatives of a repeated
 //!    pick has changed, the run fails.
 //! 3. Every run ends. A loop that spins must call [`yield_now`] or [`spin_loop`], which blocks the

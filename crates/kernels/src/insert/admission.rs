@@ -14,7 +14,7 @@
 //!    time. Hence `slack = adders * add_bytes`, about a quarter of the ring. All other slots
 //!    reserve by compare-and-swap from the value that they checked.
 //! 3. Limits are computed under the lock of `reserve`, from frontiers that are read under that
-//!    lock, so the limits stored last are from the newest frontiers. The caller reads the prepared
+//!    lock, so the limits stored last come from the newest frontiers. The caller reads the prepared
 //!    end before it takes the lock, so a limit from an older prepared end may be stored last. A
 //!    limit that is too low is harmless, because an appender that is refused refreshes it.
 //! 4. The run-ahead limit is a bound of the start of a reservation, measured from `filled`.
@@ -50,8 +50,8 @@ const ADDERS: u64 = 64;
 const YOUNG_BYTES: u64 = 256 << 10;
 const YOUNG_TIMES: u64 = 3;
 
-/// Maximum bytes of the reserve, and of the ring, that a log in files keeps prepared while it ends
-/// at `position`.
+/// Returns a bound in bytes for a log in files that ends at `position`. The log keeps at most this
+/// number of bytes prepared for its standing reserve, and at most the same number for the ring.
 pub fn young_bytes(position: u64) -> u64 {
     YOUNG_BYTES.saturating_add(position.saturating_mul(YOUNG_TIMES))
 }

@@ -8,14 +8,14 @@
 //! arena before that of `pool`, and never those of two arenas.
 //!
 //! 1. A place lies in one chunk, and one appender at a time has it. An appender that gives its
-//!    place back unused still holds the arena.
+//!    place back unused still holds the arena, so no later place of the chunk is in use.
 //! 2. A chunk stores the highest position at which one of its records ends (`until`). The chunk is
 //!    used again, from its beginning, only when the start of the log has durably reached that
 //!    position and no reader can meet its records any more (`released`).
 //! 3. An appender sets `until` while it holds the arena, and before the record counts as filled. So
 //!    the start of the log cannot pass the record earlier.
-//! 4. Appenders leave as many chunks free as their caller names. Any appender may use the rest of
-//!    an arena's chunk.
+//! 4. An appender takes a free chunk only if at least as many free chunks remain as its caller
+//!    names. This limit does not apply to the rest of an arena's chunk.
 //! 5. One chunk is reserved for the Restart records of openings: a free chunk, or, if no chunk is
 //!    free, the chunk with most room. In the second case this is the chunk that the previous
 //!    opening used. No appender uses this chunk, so a full log can be opened and then trimmed.

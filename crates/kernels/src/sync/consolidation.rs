@@ -158,8 +158,8 @@ impl FlushSlots {
         covered.iter().for_each(|request| request.complete(false));
     }
 
-    /// Sets the sync LSN before the protocol's first write: opening the log has made everything
-    /// written durable.
+    /// Sets the sync LSN to the written frontier before the protocol's first write, because opening
+    /// the log has made everything written durable.
     fn begin(&self, rounds: &dyn Rounds) {
         let mut synced = self.lock();
         if synced.lsn.is_none() {

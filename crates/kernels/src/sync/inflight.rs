@@ -1,14 +1,14 @@
-//! Writes in flight before which the leader passed the baton on. For each write this file keeps the
-//! waiters to release when it has ended. The file also keeps the thread that waits until a further
-//! write may be in flight.
+//! Writes in flight whose leader passed the baton on before it performed the write. For each write
+//! this file keeps the waiters to release when the write has ended. The file also keeps the thread
+//! that waits until a further write may be in flight.
 //!
-//! Leaders run this code. With a depth of 1 there is never a write here.
+//! Leaders run this code. With a depth of 1 no write is entered here.
 //!
 //! Invariants:
 //!
 //! 1. A group is the waiters of one write. Groups are in the order of their writes. The holder of
 //!    the baton enters a group before the write is performed, so no frontier passes the end of the
-//!    write earlier.
+//!    write before the group is entered.
 //! 2. A thread that has performed a write calls [`InFlight::ended`] once the frontiers have
 //!    advanced. So the thread whose write ended last also releases the waiters of writes at higher
 //!    positions that ended earlier. A waiter joins a group under the lock, after it has found under
@@ -33,7 +33,7 @@ pub(super) struct InFlight {
     // reads it without the lock, and again with the lock before it parks.
     ended: AtomicU64,
     // Number of groups in `state`, changed under its lock. A thread that must see a group has
-    // entered the group itself, or has seen a frontier that depends on it.
+    // entered the group itself, or has seen a frontier that the group's write advanced.
     groups: AtomicU64,
 }
 

@@ -2,9 +2,9 @@
 //! No thread of the log writes for these workers.
 //!
 //! A worker that commits looks at the group. The group is complete if it has the configured number
-//! of commits or bytes, or if its time since the last write is over. If the group is complete, the
-//! worker itself writes and syncs the whole group, and then goes on with its next transaction.
-//! Three calls look at the group:
+//! of commits or bytes, or if the group's time, counted from the last write, is over. If the group
+//! is complete, the worker itself writes and syncs the whole group, and then goes on with its next
+//! transaction. Three calls look at the group:
 //!
 //! | call | the worker | if the group is incomplete, the worker |
 //! |---|---|---|
@@ -14,9 +14,9 @@
 //!
 //! Differences from the paper. A request must not block, and perhaps no thread ever calls `offer`
 //! or `wait`. So a thread of the log, the carrier, writes the requested commits that are still in
-//! the group when its time is over. The paper's worker also looks before it aborts a transaction
-//! that has waited for too long; here the carrier ends that wait. Several threads may share a log;
-//! one of them writes for all.
+//! the group when the group's time is over. The paper's worker also looks at the group before it
+//! aborts a transaction that has waited for too long; here the carrier ends that wait. Several
+//! threads may share a log; one of them writes for all.
 //!
 //! Invariants:
 //!

@@ -1,5 +1,5 @@
-//! Stage three: the sync protocols. A protocol decides which thread writes and syncs. The protocol
-//! also wakes the committers that a write covers.
+//! Stage three of a commit: the sync protocols. A protocol decides which thread writes and syncs,
+//! and wakes the committers that a write covers.
 //!
 //! All designs implement the trait [`SyncProtocol`] and pass `testing::conformance`. Each design
 //! has a file of its own.

@@ -40,8 +40,8 @@ pub(super) struct Round {
 
 impl Pace {
     pub(super) fn new(heuristics: Heuristics) -> Self {
-        // Not under checkers, because counting the processors reads files, and checkers make many
-        // logs.
+        // Under checkers the processors are not counted, because that reads files, and checkers
+        // make many logs.
         let cores =
             if CHECKED { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) as u64 };
         let policy = Policy::new(heuristics, cores);

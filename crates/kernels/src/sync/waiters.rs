@@ -22,8 +22,8 @@
 //! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a
 //!    [`Covered`] list. A waiter's thread does not leave [`Waiter::wait`] before `signal` is set. A
 //!    thread that sets `signal` does not touch the waiter afterwards (it takes the thread handle
-//!    out before). So the borrowed waiter on the stack outlives every use. If a panic unwinds its
-//!    frame before `signal` is set, the process aborts.
+//!    out before). So the borrowed waiter on the stack outlives every use. If a panic unwinds the
+//!    waiter's frame before `signal` is set, the process aborts.
 //! 3. Only the holder of the baton touches `pending`, `kept` and `count`. These fields pass to the
 //!    next holder through `signal` (Release to Acquire), or through `state` (from the release of
 //!    the baton to its next acquisition).

@@ -23,7 +23,7 @@ pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
 /// the executor would never wake up again. A superfluous token only makes the executor look once
 /// more.
 pub fn return_token() {
-    // Not under checkers, where only the log parks: a further token would only add a step.
+    // Under checkers only the log parks, so a further token would only add a step.
     #[cfg(not(any(loom, katydid_explore)))]
     current().unpark();
 }

@@ -70,7 +70,7 @@ impl Timestamp {
     }
 }
 
-/// A clock for tests. Each reading advances it, so that no thread waits for it in vain.
+/// A clock for tests. The clock advances with its readings, so that no thread waits for it in vain.
 #[derive(Debug, Clone)]
 pub struct HandClock {
     readings: Arc<AtomicU64>,

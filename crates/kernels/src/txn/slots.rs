@@ -251,8 +251,8 @@ impl Slots {
 
     // ---- readers
 
-    /// Returns the number of a reader that begins in `slot`, and the bound below which it reads
-    /// (invariant 2).
+    /// Returns the timestamp of a reader that begins in `slot`, and the bound below which the
+    /// reader reads (invariant 2).
     ///
     /// # Errors
     /// [`Stuck`] if a writer that the reader must wait for does not end in time.
@@ -381,9 +381,9 @@ impl Slots {
 /// Error: a reader could not begin, because a writer that it waited for did not end.
 #[derive(Debug)]
 pub struct Stuck {
-    /// The number of the reader.
+    /// The timestamp of the reader.
     pub reader: Timestamp,
-    /// The number of the writer.
+    /// The timestamp of the writer.
     pub writer: Timestamp,
 }
 

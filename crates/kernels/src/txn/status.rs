@@ -117,7 +117,7 @@ impl Outcome {
 pub struct TxnStatus {
     timestamp: Timestamp,
     /// Written by the transaction's owner; readers change it from pre-committed to committed. Read
-    /// by all.
+    /// by any thread.
     state: AtomicU32,
     waiters: AtomicU32,
     /// The end of the record and its dependencies (invariant 2).

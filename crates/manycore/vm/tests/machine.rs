@@ -157,7 +157,7 @@ fn a_spinning_thread_sees_the_change_soon() {
         })
     });
     let mut machine = small();
-    // A long yield, so that the thread does not nap.
+    // The yield is long, so that the thread does not nap.
     machine.nanos.yield_now = 10_000.0;
     let report = simulate(&machine, 1, bodies.into()).unwrap();
     let seen = *seen.borrow();

@@ -60,7 +60,7 @@ pub(super) struct Entry {
     /// Number of connections that have begun the session. Only the last of them may run
     /// transactions.
     pub connections: u64,
-    /// The session has ended, so its connections run no further transaction.
+    /// True if the session has ended: its connections then run no further transaction.
     pub ended: bool,
 }
 

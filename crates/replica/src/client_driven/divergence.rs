@@ -51,8 +51,8 @@ impl fmt::Display for Divergence {
 /// Checks that the contents of all replicas are equal, and returns them.
 ///
 /// # Errors
-/// [`Error::Different`] if the contents are not equal. [`Error::Replica`] or [`Error::Unserved`] if
-/// a replica does not answer.
+/// [`Error::Different`] if the contents are not equal. [`Error::Replica`], [`Error::ReplicaBehind`]
+/// or [`Error::Unserved`] if the contents of a replica cannot be read.
 pub fn compare(session: &mut Session) -> Result<Vec<TableContents>> {
     let replicas = session.replicas();
     let all: Vec<Vec<TableContents>> =

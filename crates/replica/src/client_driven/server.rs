@@ -118,8 +118,9 @@ impl Server {
     /// Serves a database at a listener until the server is stopped. The server owns the database.
     ///
     /// # Errors
-    /// [`ServerError`] if the table of answers cannot be read, or the accepting thread cannot be
-    /// started.
+    /// [`ServerError::Database`] if the table of answers cannot be opened or read;
+    /// [`ServerError::Io`] if the listener's address is not known, or the accepting thread cannot
+    /// be started.
     pub fn start(
         database: Database,
         listener: TcpListener,

@@ -116,7 +116,8 @@ impl Session {
     /// transaction.
     ///
     /// # Errors
-    /// Those of [`Session::transact`]; [`Error::Unknown`] again if the outcome is still unknown.
+    /// [`Error::Refused`] and [`Error::Diverged`], as from [`Session::transact`].
+    /// [`Error::Unknown`] or [`Error::ReplicaBehind`] if the outcome is still unknown.
     pub fn resolve(&mut self) -> Result<Option<Committed>> {
         let Some(Unresolved { id, frame, held }) = self.unresolved.take() else { return Ok(None) };
         if let Err(error) = self.connect() {
@@ -134,7 +135,7 @@ impl Session {
     /// transaction: it may return a write that is not acknowledged yet.
     ///
     /// # Errors
-    /// [`Error::Replica`], [`Error::Unserved`].
+    /// [`Error::Replica`], [`Error::ReplicaBehind`], [`Error::Unserved`].
     pub fn read(&mut self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let replica = self.reads_at();
         let request = Request::Read { table: table.to_owned(), key: key.to_vec() };
@@ -155,7 +156,7 @@ impl Session {
     /// means the end.
     ///
     /// # Errors
-    /// [`Error::Replica`], [`Error::Unserved`].
+    /// [`Error::Replica`], [`Error::ReplicaBehind`], [`Error::Unserved`].
     pub fn rows(
         &mut self,
         replica: usize,
@@ -173,7 +174,7 @@ impl Session {
     /// Returns the numbers of rows and the checksums of the tables of one replica.
     ///
     /// # Errors
-    /// [`Error::Replica`], [`Error::Unserved`].
+    /// [`Error::Replica`], [`Error::ReplicaBehind`], [`Error::Unserved`].
     pub fn contents(&mut self, replica: usize) -> Result<Vec<TableContents>> {
         match self.call(replica, &Request::Contents)? {
             Reply::Contents(contents) => Ok(contents),
@@ -184,7 +185,7 @@ impl Session {
     /// Returns the counters of one replica.
     ///
     /// # Errors
-    /// [`Error::Replica`], [`Error::Unserved`].
+    /// [`Error::Replica`], [`Error::ReplicaBehind`], [`Error::Unserved`].
     pub fn stat(&mut self, replica: usize) -> Result<ReplicaStat> {
         match self.call(replica, &Request::Stat)? {
             Reply::Stat(stat) => Ok(stat),
@@ -202,8 +203,8 @@ impl Session {
     /// replicas' tables.
     ///
     /// # Errors
-    /// [`Error::Unresolved`]; [`Error::Replica`], [`Error::Unserved`] for the first replica that
-    /// failed.
+    /// [`Error::Unresolved`]; [`Error::Replica`], [`Error::ReplicaBehind`] or [`Error::Unserved`]
+    /// for the first replica that failed.
     pub fn end(mut self) -> Result<()> {
         if let Some(id) = self.unresolved() {
             return Err(Error::Unresolved { id });
@@ -344,7 +345,7 @@ impl Draft<'_> {
         })
     }
 
-    /// Adds an operation. If it writes, its key is locked.
+    /// Adds an operation. If the operation writes, its key is locked.
     ///
     /// # Errors
     /// [`Error::KeyBusy`], [`Error::KeyUnknown`].

@@ -112,8 +112,8 @@ impl Client {
                 }
                 Err(Error::Unknown { .. }) if self.random.bool() => return self.resolve(id).await,
                 Err(Error::Unknown { .. }) => is_unknown = true,
-                // None of these can happen: only these clients use the cluster, their sets are
-                // small, and their sessions are few.
+                // None of these errors can occur, because only these clients use the cluster, their
+                // sets are small, and their sessions are few.
                 Err(
                     error @ (Error::UnknownClient { .. }
                     | Error::TooOld { .. }

@@ -73,7 +73,8 @@ impl Oracle {
         self.registers.iter().map(|(client, register)| (*client, register.floor)).collect()
     }
 
-    /// Checks a number that a read found in a register. `floors` are those when the read began.
+    /// Checks a number that a read found in a register. `floors` are the floors at the beginning of
+    /// the read.
     pub fn read(&mut self, client: Number, number: u64, floors: &Floors) {
         let floor = floors.get(&client).copied().unwrap_or(0);
         assert!(

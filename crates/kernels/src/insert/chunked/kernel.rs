@@ -29,8 +29,9 @@
 //!    the record's position in the open chunk. A new chunk starts at the present value of
 //!    `reserved`, which is above every record so far.
 //! 6. The rest of a chunk has 0 bytes or at least `least` bytes, so that a padding record fits. A
-//!    chunk never grows, even if no thread has reserved after it: each value of `reserved` is the
-//!    end of a record, and so is the result of a scan.
+//!    scan may return each value that `reserved` has had, and must return the end of a record. So a
+//!    chunk never grows, even if no thread has reserved after it, because its former end could then
+//!    lie inside a record.
 //!
 //! The owner waits for a scanner that is padding its chunk; the owner has no hole at that time. A
 //! scanner waits for no thread.
@@ -38,12 +39,12 @@
 //! A session loses the rest of its chunk when a scan seals the chunk, or when a record does not fit
 //! or must lie higher. Each loss costs about half a chunk. So the size of a chunk is 1/[`SHARE`] of
 //! the bytes that the session appended between two losses (the lesser of the last two such
-//! numbers). A session that waits for each of its records loses a rest each time, and gets chunks
-//! of one record, so nothing is lost. A session that never waits is never found idle, and gets the
-//! largest chunks. A new session gets [`FIRST`] bytes. If the session's records have different
-//! sizes, about half a record is lost when a record does not fit any more. So such a chunk has room
-//! for at least [`MIXED`] records. If all records have one size, a chunk is a multiple of it. All
-//! open chunks together have less than a quarter of the run-ahead limit, because the filled
+//! numbers). A session that waits for each of its records loses a rest each time, until its chunks
+//! have one record and no rest. A session that never waits is never found idle, and gets the
+//! largest chunks. A new session gets [`FIRST`] bytes. If a session's records have different sizes,
+//! about half a record is lost at the end of each chunk. So a chunk of such a session has room for
+//! at least [`MIXED`] records. If all records have one size, the size of a chunk is a multiple of
+//! it. All open chunks together have less than a quarter of the run-ahead limit, because the filled
 //! frontier stops at the lowest of them.
 //!
 //! Small chunks are reserved by addition; the word then holds a lower bound of the position, which

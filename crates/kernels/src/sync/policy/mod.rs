@@ -139,7 +139,7 @@ pub(super) struct Policy {
     syncer_led: u64,
 }
 
-/// Updates the average `of` with a value, and returns it.
+/// Updates the average `of` with a value, and returns the average.
 fn average(of: &mut u64, value: u64) -> u64 {
     *of = *of - *of / AVERAGED + value / AVERAGED;
     *of

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //!
-//! 1. A line is in one of three states: an owner is its only holder; one or more holders may only
-//!    read it; it has no holder.
+//! 1. A line is in one of three states: one core owns the line and has the only copy; one or more
+//!    cores have copies that they may only read; no core has a copy.
 //! 2. Lines are numbered in the order of their first accesses. So addresses decide only which words
 //!    share 64 bytes.
 

@@ -275,7 +275,8 @@ pub(crate) fn mutex_spinning() -> u64 {
     with(|machinery| u64::from(machinery.mutex_spins) * machinery.costs.pause).unwrap_or(0)
 }
 
-/// Sleeps on the word if `still` returns true. The check and the sleep are in one turn.
+/// Sleeps on the word if `still` returns true. No other thread runs between the check and the
+/// sleep.
 pub(crate) fn sleep_on(address: usize, still: impl FnOnce() -> bool) {
     load(address);
     if still() {

@@ -100,8 +100,8 @@ checked!(
 );
 
 checked!(
-    /// A session opens its mark while a scan runs: the scan that sees its reservation counts its
-    /// mark.
+    /// A session opens its mark while a scan runs: if the scan sees the session's reservation, the
+    /// scan counts the mark.
     loom_a_session_comes_during_a_scan explore_a_session_comes_during_a_scan miri_a_session_comes_during_a_scan,
     Some(2),
     || {

@@ -124,8 +124,8 @@ impl Machinery {
         }
     }
 
-    /// Sleeps until another thread wakes a sleeper of this word. The caller has checked the word in
-    /// this turn.
+    /// Sleeps until another thread wakes a sleeper of this word. No other thread has run since the
+    /// caller checked the word.
     pub(in crate::vm) fn sleep_on(&mut self, address: usize) -> Next {
         self.events += 1;
         self.sleepers.entry(address).or_default().push_back(self.current);
