@@ -143,8 +143,9 @@ impl Database {
     ///
     /// # Errors
     /// `Error::Copy` if `from` is no backup, is incomplete, or was opened since it was made (then
-    /// open it, or make a backup of it); `Error::Copy` if `to` is not empty; `Error::NotFound`,
-    /// `Error::Locked`, `Error::Corrupt`; failures of either device.
+    /// open it, or make a backup of it); `Error::Copy` if `to` is not empty; `Error::Repair` if a
+    /// repair of `from` was interrupted; `Error::NotFound`, `Error::Locked`, `Error::Corrupt`;
+    /// failures of either device.
     pub fn restore(
         from: impl AsRef<Path>,
         to: impl AsRef<Path>,
@@ -159,7 +160,8 @@ impl Database {
     ///
     /// # Errors
     /// The errors of [`Database::restore`]; `Error::Copy` with [`CopyFault::WrongBase`] if an
-    /// increment was not made from the backup before it in `from`.
+    /// increment was not made from the backup before it in `from`; `Error::Option` if `from` is
+    /// empty.
     pub fn restore_chain(
         from: &[impl AsRef<Path>],
         to: impl AsRef<Path>,

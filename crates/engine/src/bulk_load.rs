@@ -47,11 +47,14 @@ impl Database {
     ///
     /// # Errors
     /// `Error::Unsorted` if a key is not above the one before it; `Error::TableNotEmpty`;
-    /// `Error::KeyTooLong`, `Error::ValueTooLong`. `Error::Conflict` if transactions that use the
-    /// table did not end in time; from the memory engine also if another transaction has put a key
-    /// into the table. `Error::WaitsForItself` if one of these transactions belongs to the calling
-    /// thread. `Error::Nested` inside of a body of [`Database::transact`]. After an error the table
-    /// is unchanged.
+    /// `Error::ReadOnly`; `Error::ForeignTable`, `Error::TableDropped`; `Error::KeyTooLong`,
+    /// `Error::ValueTooLong`. `Error::Conflict` if transactions that use the table did not end in
+    /// time; from the memory engine also if another transaction has put a key into the table.
+    /// `Error::WaitsForItself` if one of these transactions belongs to the calling thread.
+    /// `Error::Nested` inside of a body of [`Database::transact`]. `Error::LogFull`,
+    /// `Error::MemoryFull` or `Error::NoSpace` if there is no room; `Error::Closed`; failures of
+    /// the device. After `Error::Poisoned` the next opening decides whether the table has all
+    /// entries or none. After any other error the table is unchanged.
     #[track_caller]
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,

@@ -94,13 +94,13 @@ impl ChangeConsumer {
     }
 
     /// Acknowledges every transaction that this consumer has returned. The next consumer opened by
-    /// this name begins after them, in this opening or a later one. The database need not keep the
-    /// log of acknowledged transactions. The call makes one durable write: the acknowledgement is
-    /// durable when the call returns.
+    /// this name begins after these transactions, in this opening or a later one. The database need
+    /// not keep the log of acknowledged transactions. The call makes one durable write: the
+    /// acknowledgement is durable when the call returns.
     ///
     /// # Errors
-    /// [`Error::ChangesGap`] if the consumer was too far behind and the log was trimmed; failures
-    /// of the device.
+    /// [`Error::ChangesGap`] if the consumer was too far behind and the log was trimmed;
+    /// [`Error::Closed`]; failures of the device.
     pub fn acknowledge(&mut self) -> Result<()> {
         let _call = Call::enter(&self.of)?;
         let ChangePosition { stamp, from } = self.changes.position();

@@ -8,8 +8,8 @@
 //!
 //! 1. `key` and `value` are those of the entry that the last move found, if `position` is
 //!    [`Position::At`].
-//! 2. `walk` is a range that begins behind the cursor's position, and the direction in which it is
-//!    read. A move that does not continue this range drops it.
+//! 2. `walk` is the direction of the cursor's last moves, and the range of the keys that lie beyond
+//!    the cursor's position in this direction. A move that does not continue this range drops it.
 
 use crate::direction::Direction;
 use crate::error::Result;

@@ -210,7 +210,8 @@ impl Database {
     ///
     /// # Errors
     /// `Error::ReadOnly` if there is no such table and the database was opened for reading only;
-    /// `Error::TableName` if the name is not allowed; failures of the device.
+    /// `Error::TableName` if the name is not allowed; `Error::TooManyTables`. The errors of
+    /// [`Transaction::put`] and [`Transaction::commit`], because a creation is a transaction.
     pub fn table(&self, name: &str) -> Result<Table> {
         if self.options().access == Access::ReadOnly {
             return self.open_table(name)?.ok_or(Error::ReadOnly);
@@ -256,7 +257,9 @@ impl Database {
     ///
     /// # Errors
     /// `Error::TableExists` if there is a table `to`, even if `to` equals `from`;
-    /// `Error::TableName` if `to` is not allowed as a name. After an error nothing is changed.
+    /// `Error::TableName` if a name is not allowed. The errors of [`Transaction::put`] and
+    /// [`Transaction::commit`]. After `Error::Poisoned` the next opening decides which name the
+    /// table has. After any other error nothing is changed.
     pub fn rename_table(&self, from: &str, to: &str) -> Result<bool> {
         Call::enter(&self.of)?.rename_table(from, to)
     }
@@ -269,7 +272,10 @@ impl Database {
     ///
     /// # Errors
     /// `Error::Conflict` if these transactions did not end in time; `Error::WaitsForItself` if one
-    /// of them belongs to the calling thread. After an error the table is unchanged.
+    /// of them belongs to the calling thread; `Error::ReadOnly` if the database was opened for
+    /// reading only; `Error::TableName` if the name is not allowed. The errors of
+    /// [`Transaction::delete`] and [`Transaction::commit`]. After `Error::Poisoned` the next
+    /// opening decides whether the table is dropped. After any other error the table is unchanged.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         self.check_access()?;
         Call::enter(&self.of)?.drop_table(name)
@@ -343,8 +349,9 @@ impl Database {
     /// most `Options::lock_wait`.
     ///
     /// Inside of `body`, use the transaction and not the database: `transact` and calls like
-    /// [`Database::get`] and [`Database::put`], which use it, fail with `Error::Nested`. A body
-    /// that needs a second, independent transaction uses [`Database::begin`].
+    /// [`Database::get`] and [`Database::put`], which run a transaction of their own, fail with
+    /// `Error::Nested`. A body that needs a second, independent transaction uses
+    /// [`Database::begin`].
     ///
     /// After any other error of `body` the transaction is rolled back, and its reads are checked:
     /// they must all have been valid at one time, and be as durable as a commit would be. If they
@@ -543,9 +550,9 @@ impl Database {
     /// Makes everything committed before the call durable.
     ///
     /// # Errors
-    /// `Error::Poisoned` after any failed write, even if nothing is left to be made durable: the
-    /// caller may have seen a commit fail, and must not take a success of `sync` for a success of
-    /// that commit.
+    /// `Error::Closed`; `Error::Poisoned` after any failed write, even if nothing is left to be
+    /// made durable: the caller may have seen a commit fail, and must not take a success of `sync`
+    /// for a success of that commit.
     pub fn sync(&self) -> Result<()> {
         Call::enter(&self.of)?.sync()
     }
@@ -584,7 +591,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::ChangesGap`] if the log starts above the position; [`Error::Option`] if the call
-    /// detects that the position is of another database; failures of the device.
+    /// detects that the position is of another database; [`Error::Closed`]; failures of the device.
     pub fn changes(&self, from: &ChangesFrom) -> Result<Changes> {
         Call::enter(&self.of)?.changes(from)
     }
@@ -617,17 +624,21 @@ impl Database {
     /// # Errors
     /// [`Error::ChangesGap`] if the consumer has lost its position: remove it by
     /// [`Database::remove_consumer`]. [`Error::Log`] if the name is not 1 to 64 lower-case letters,
-    /// digits, `-` and `_`. The errors of [`Database::changes`].
+    /// digits, `-` and `_`. [`Error::Option`] if the name begins with `archive-`, as the names of
+    /// archivers do. [`Error::ReadOnly`] if the database was opened for reading only. The errors of
+    /// [`Database::changes`].
     pub fn consumer(&self, name: &str, bytes_max: u64, from: &ChangesFrom) -> Result<ChangeConsumer> {
         self.check_access()?;
         ChangeConsumer::open(&self.of, name, bytes_max, from)
     }
 
     /// Removes the consumer called `name`, and returns whether there was one. The removal is
-    /// durable when the call returns. The next checkpoint trims the log that was kept for it.
+    /// durable when the call returns. The next checkpoint trims the log that was kept for the
+    /// consumer.
     ///
     /// # Errors
-    /// Failures of the device.
+    /// `Error::ReadOnly` if the database was opened for reading only; `Error::Closed`; failures of
+    /// the device.
     pub fn remove_consumer(&self, name: &str) -> Result<bool> {
         self.check_access()?;
         let call = Call::enter(&self.of)?;
@@ -680,8 +691,8 @@ impl Database {
     ///
     /// # Errors
     /// `Error::Conflict` if the call could not lock all tables in time, `Error::WaitsForItself` if
-    /// a transaction of the calling thread uses one of them, and failures of the device. Faults of
-    /// the store are in the report.
+    /// a transaction of the calling thread uses one of them, `Error::Closed`, and failures of the
+    /// device. Faults of the store are in the report.
     pub fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         self.of.verify(progress)
     }

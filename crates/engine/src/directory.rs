@@ -9,7 +9,7 @@ use katydid_device::{Directory, FileDirectory, Gate, Watch};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The folder of the log, inside the database's.
+/// The folder of the log, inside the database's folder.
 pub(crate) const LOG_FOLDER: &str = "log";
 
 /// The control file of a log of one stream, and the file that counts the streams of a log. If both

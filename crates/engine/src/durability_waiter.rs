@@ -111,7 +111,8 @@ impl<P> DurabilityWaiter<P> {
         }
     }
 
-    /// Waits for transactions to end and returns them; `None` if the thread must stop.
+    /// Waits until transactions are in the queue, and takes all of them out; `None` if the thread
+    /// must stop.
     fn next(&self) -> Option<VecDeque<P>> {
         let mut state = self.state.lock();
         while state.queue.is_empty() {

@@ -92,12 +92,12 @@ pub enum CopyFault {
     NoBackup,
     /// The directory holds an increment to a backup. Restore it together with that backup.
     Increment,
-    /// The directory does not hold an increment to the backup before it: it holds an increment to
-    /// another backup, or a whole backup.
+    /// In a list of backups, this directory does not hold an increment to the preceding backup: it
+    /// holds an increment to another backup, or a whole backup.
     WrongBase {
         /// The backup that the increment belongs to; `None` for a whole backup.
         base: Option<device::Id>,
-        /// The backup that comes before it.
+        /// The preceding backup in the list.
         found: device::Id,
     },
     /// The base of the increment is a backup of another database.

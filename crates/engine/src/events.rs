@@ -2,8 +2,8 @@
 //! these features every function here is empty.
 //!
 //! Any thread may call these functions. A subscriber or recorder is code of the user. So a caller
-//! of these functions holds no latch that a call of the database needs, except for the turn of
-//! checkpoints. Names and fields are part of the interface; the guide lists them
+//! of these functions holds no latch that a call of the database needs, except for
+//! `CheckpointSchedule::turn`. Names and fields are part of the interface; the guide lists them
 //! ([`crate::guide::observing`]).
 
 #[cfg(feature = "tracing")]

@@ -1,14 +1,14 @@
 //! The latches of both engines: those of `parking_lot`, and the sharded lock of `crossbeam_utils`
 //! for data that is rarely written.
 //!
-//! In the crate's own tests, each acquisition is a scheduling point, where the scheduler may hand
-//! the turn to another thread (`pause`). A thread that finds a latch taken yields until it gets the
-//! latch. So the order in which threads get a latch does not depend on the queues of `parking_lot`,
-//! which depend on addresses.
+//! In the crate's own tests, each acquisition is a scheduling point, where the scheduler may let
+//! another thread run (`pause`). A thread that finds a latch taken yields until it gets the latch.
+//! So the order in which threads get a latch does not depend on the queues of `parking_lot`, which
+//! depend on addresses.
 //!
-//! In tests as well a page latch has `parking_lot`'s type, because the pool needs owned guards. The
-//! acquisition of a page latch is no scheduling point: the pool tries the page latch right after it
-//! has taken the shard's latch, and that acquisition is one.
+//! A page latch has `parking_lot`'s type even in tests, because the pool needs owned guards. The
+//! acquisition of a page latch is no scheduling point: right before it the pool has taken the
+//! shard's latch, and the acquisition of that latch is a scheduling point.
 
 #[cfg(not(test))]
 pub(crate) use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};

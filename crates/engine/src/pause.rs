@@ -8,20 +8,20 @@
 //!
 //! A directed test gives its thread a hook, which the thread runs at each pause point that it
 //! reaches. A random test runs its threads under the seeded scheduler of `crates/interleave`: one
-//! thread at a time runs, and each scheduling point may hand the turn to another thread. The
-//! scheduling points are the pause points, each acquisition of a latch of the engines (`latch`),
-//! each call to the device and its return (`device`), and each wait in any crate.
+//! thread at a time runs, and at each scheduling point the scheduler may let another thread run.
+//! The scheduling points are the pause points, each acquisition of a latch of the engines
+//! (`latch`), each call to the device and its return (`device`), and each wait in any crate.
 
 /// A pause point. Each variant names the latches that the thread holds there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PausePoint {
-    /// Paged engine: a record of a change is in the log, its pages are not changed yet. Holds their
-    /// latches.
+    /// Paged engine: a record of a change is in the log, and the pages are not changed yet. Holds
+    /// the pages' latches.
     Logged,
-    /// Paged engine: one page of several was changed. Holds all their latches.
+    /// Paged engine: one page of several was changed. Holds the latches of all these pages.
     Edited,
     /// Paged engine: the flusher has said that a page is being written back, and not yet that it is
-    /// clean. Holds the flusher's mutex and page latches, shared.
+    /// clean. Holds the flusher's mutex, and page latches in shared mode.
     FlushBegun,
     /// Either engine: a record is about to be appended. Holds the latches of the pages that it
     /// changes, or, in the memory engine, nothing.

@@ -9,7 +9,7 @@
 //!    never from inside `commit_with`. The callback of a refused commit has its place in that
 //!    order.
 //! 2. A callback may use its session: nothing is borrowed while it runs. A callback that polls or
-//!    waits runs the callbacks behind it, inside itself; the order stays the same.
+//!    waits runs the next callbacks of the queue before it returns; the order stays the same.
 //! 3. A callback leaves the queue before it runs. If it panics, the panic goes to the caller, and
 //!    the callbacks behind it stay pending.
 //! 4. Every callback runs. When the session is dropped, the dropping thread runs the callbacks that

@@ -128,8 +128,8 @@ macro_rules! kept {
     };
 }
 
-/// The file of an archive for each version of the format. [`BACKUPS`] has the backups before these
-/// archives.
+/// The file of an archive for each version of the format. [`BACKUPS`] has the backups whose logs
+/// these archives continue.
 const ARCHIVED: [&[u8]; 2] = [
     include_bytes!("../tests/fixtures/archive-v1/archive/00000000000000a8-0000000000003578.katydid-log"),
     include_bytes!("../tests/fixtures/archive-v2/archive/00000000000001b0-0000000000002670.katydid-log"),

@@ -162,7 +162,7 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Error::ReadOnly` if the transaction cannot write.
+    /// `Error::ReadOnly` if the transaction cannot write; the errors of [`Transaction::get`].
     pub fn first_unlocked(&self, table: &Table, keys: impl KeyRange) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.range_unlocked(table, keys).next().transpose()
     }
@@ -244,7 +244,8 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Error::ReadOnly` if the transaction cannot write.
+    /// The first step returns `Error::ReadOnly` if the transaction cannot write. Each step may
+    /// return the errors of [`Transaction::get`].
     pub fn range_for_update<'t>(&'t self, table: &Table, keys: impl KeyRange) -> Range<'t> {
         if let Err(error) = table.check(self.opening).and_then(|()| self.check_access()) {
             return Range::new(&self.of, Err(error));
@@ -288,7 +289,8 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Error::ReadOnly` if the transaction cannot write.
+    /// The first step returns `Error::ReadOnly` if the transaction cannot write. Each step may
+    /// return the errors of [`Transaction::get`].
     pub fn range_unlocked<'t>(&'t self, table: &Table, keys: impl KeyRange) -> UnlockedRange<'t> {
         let (low, high) = keys.into_bounds();
         let allowed = table.check(self.opening).and_then(|()| self.check_access());
@@ -307,7 +309,8 @@ impl Transaction {
     ///
     /// # Errors
     /// `Error::Savepoint` if the savepoint belongs to another transaction, even one with the same
-    /// number in another database, or was undone by a rollback to an earlier savepoint.
+    /// number in another database, or was undone by a rollback to an earlier savepoint;
+    /// `Error::Closed`; `Error::MustRollBack` after an earlier error; failures of the device.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         if (savepoint.opening, savepoint.txn) != (self.opening, self.id()) {
             return Err(Error::Savepoint);

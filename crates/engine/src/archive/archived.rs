@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// A stretch, and its place in a file.
+/// A stretch, and its position in a file.
 #[derive(Debug, Clone)]
 pub(crate) struct LocatedStretch {
     pub(crate) at: StretchHead,
@@ -94,7 +94,8 @@ impl Archived {
         let mut places: Vec<LocatedStretch> = Vec::new();
         let (mut reached, mut latest) = (Lsn::ZERO, SystemTime::UNIX_EPOCH);
         for (name, first, to) in names {
-            // A longer file has the bytes of this file, which a crash has kept from being removed.
+            // A longer file has the bytes of this file. A crash has prevented the removal of this
+            // file.
             if to < reached || to == reached && first < to {
                 continue;
             }

@@ -10,8 +10,8 @@
 //! more (the horizon), then a cut of all streams ([`Log::cut`](katydid_wal::Log::cut)). It then
 //! gives the log below the cut in stretches of all streams. The head of the round's last stretch
 //! says that the stretch ends at a cut, and names the stamp up to which the cut has every commit.
-//! This stamp is below the horizon. It is at most the greatest archived stamp, because the clock of
-//! a restored database continues from the greatest stamp in its log.
+//! This stamp is below the horizon, and is at most the greatest archived stamp, because the clock
+//! of a restored database continues from the greatest stamp in its log.
 
 use super::format::{Head, STRETCH_BYTES, StreamPart, StreamsHead, StretchHead, sum_of, table_of};
 use super::mark::{self, ArchiveMark};
@@ -149,7 +149,8 @@ impl Database {
     /// [`Error::Archive`] with [`ArchiveFault::LogTrimmed`] if the archiver has a gap (after
     /// [`Database::remove_log_archiver`], a new archiver of this name begins after the gap);
     /// [`Error::Archive`] if the log is in NVRAM; [`Error::Log`] if the name is not 1 to 56
-    /// lower-case letters, digits, `-` and `_`; failures of the device.
+    /// lower-case letters, digits, `-` and `_`; [`Error::ReadOnly`] if the database was opened for
+    /// reading only; [`Error::Closed`]; failures of the device.
     pub fn log_archiver(&self, name: &str, bytes_max: u64) -> Result<LogArchiver> {
         self.check_access()?;
         LogArchiver::open(&self.of, name, bytes_max, None)
@@ -180,7 +181,8 @@ impl Database {
     /// when this returns. The next checkpoint trims the log that was kept for the archiver.
     ///
     /// # Errors
-    /// Failures of the device.
+    /// [`Error::ReadOnly`] if the database was opened for reading only; [`Error::Closed`]; failures
+    /// of the device.
     pub fn remove_log_archiver(&self, name: &str) -> Result<bool> {
         self.remove_consumer(&format!("{ARCHIVER_PREFIX}{name}"))
     }
@@ -290,7 +292,8 @@ impl LogArchiver {
             let (from, last) = (self.at[nth], self.last[nth]);
             let until = self.round.as_ref().map_or(Lsn::LIMIT, |round| round.ends[nth]);
             let room = STRETCH_BYTES - bytes.len();
-            // A record may need `PHYSICAL_BYTES_MAX` bytes.
+            // With less than `PHYSICAL_BYTES_MAX` bytes of room the next record might not fit, so
+            // this stream adds nothing to the stretch.
             let stretch = match room < PHYSICAL_BYTES_MAX {
                 true => None,
                 false => stream
@@ -425,8 +428,8 @@ impl LogArchiver {
     /// durable when the call returns.
     ///
     /// # Errors
-    /// [`Error::Archive`] if the archiver was too far behind and the log was trimmed; failures of
-    /// the device.
+    /// [`Error::Archive`] if the archiver was too far behind and the log was trimmed;
+    /// [`Error::Closed`]; failures of the device.
     pub fn acknowledge(&mut self) -> Result<()> {
         self.acknowledge_at()
     }
@@ -470,7 +473,7 @@ impl LogArchiver {
     /// the archive, a database can be restored to a time up to this moment.
     ///
     /// # Errors
-    /// [`Error::Closed`].
+    /// [`Error::Closed`]; [`Error::Poisoned`] if the database has failed; failures of the device.
     pub fn note(&mut self) -> Result<Option<LogStretch>> {
         if self.last.iter().all(Option::is_none) {
             return Ok(None);

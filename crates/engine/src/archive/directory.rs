@@ -31,8 +31,8 @@ type OnProgress<'a> = &'a mut dyn FnMut(u64, u64);
 /// A directory in which the log of one database is archived, as files that [`Database::restore_to`]
 /// reads.
 ///
-/// A file may be removed if all its positions lie below the log of the oldest backup that you keep.
-/// The directory holds no other files.
+/// A file may be removed if all its positions lie below the start of the log of the oldest backup
+/// that you keep. The directory holds no other files.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -107,8 +107,8 @@ impl LogArchive {
         let (mut files, mut superseded) = (Vec::<ArchivedFile>::new(), Vec::new());
         for (name, from, to) in Archived::names(&names) {
             match files.last() {
-                // The file before has the bytes of this file, which a crash has kept from being
-                // removed.
+                // The preceding file has the bytes of this file. A crash has prevented the removal
+                // of this file.
                 Some(last) if to <= last.to => superseded.push(name),
                 _ => {
                     let bytes = directory.open_read_only(&name)?.len()?;

@@ -59,7 +59,7 @@ const LOG_SHARE: u64 = 16;
 #[derive(Debug)]
 pub(crate) struct Uncovered {
     /// The end of each stream when the last checkpoint was taken or the database was opened.
-    /// Written under the schedule's turn. Relaxed, because it is a hint.
+    /// Written under `CheckpointSchedule::turn`. Relaxed, because it is a hint.
     last: Box<[AtomicU64]>,
     /// True if opening has read records that are in no checkpoint. Relaxed, because it is a hint.
     replayed: AtomicBool,
@@ -157,8 +157,8 @@ impl Engine {
         CheckpointSchedule::start(self, self.options.advanced.log.background)
     }
 
-    /// Waits for the caller's turn, and takes a checkpoint if `is_needed` then returns true.
-    /// Returns whether it took one.
+    /// Waits until no other thread takes a checkpoint, and then takes one if `is_needed` returns
+    /// true. Returns whether it took a checkpoint.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<bool> {
         // The visit is needed: a writer that takes a checkpoint is not inside a call of the
         // opening, because in this engine only the commit is a call.
@@ -174,11 +174,11 @@ impl Engine {
     /// Takes the last checkpoint of a closing if it is worth its cost. Marks the database as closed
     /// cleanly if every change is in a checkpoint.
     ///
-    /// No promise needs this checkpoint: the log has everything, and the next opening reads it. The
-    /// checkpoint saves that reading, and costs a second copy of all rows until the former one is
-    /// removed. So none is taken by an opening that has only read, nor for a log that is short
-    /// compared with the rows ([`LOG_SHARE`]). A device without room for the checkpoint is no
-    /// failure to close. No other operation of the opening runs meanwhile.
+    /// Durability does not need this checkpoint: the log has everything, and the next opening reads
+    /// the log. The checkpoint saves that reading, and costs a second copy of all rows until the
+    /// former one is removed. So none is taken by an opening that has only read, nor for a log that
+    /// is short compared with the rows ([`LOG_SHARE`]). A device without room for the checkpoint is
+    /// no failure to close. No other operation of the opening runs meanwhile.
     pub(super) fn last_checkpoint(&self) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         let is_worth_it = self.uncovered.has_appended(&self.log)

@@ -1,9 +1,9 @@
 //! Checkpoints whose files must not be removed because they are being copied.
 //!
-//! Any thread runs this code. `numbers` is a leaf latch. A copy adds a number while it has the turn
-//! of checkpoints and the control file names this number. A checkpoint reads `numbers` in its own
-//! turn before it removes files. So all files of these numbers exist. After a crash the list is
-//! empty, and the next opening removes the files.
+//! Any thread runs this code. `numbers` is a leaf latch. A copy holds `CheckpointSchedule::turn`
+//! while it adds the number of the checkpoint that the control file names. A checkpoint holds
+//! `turn` while it reads `numbers` and removes files. So all files of these numbers exist. After a
+//! crash the list is empty, and the next opening removes the files.
 
 use crate::latch::Mutex;
 

@@ -1,7 +1,7 @@
 //! Copying a database of the memory engine: its last checkpoint, and the log after that.
 //!
-//! The copying thread runs this code while transactions and checkpoints run. While the thread has
-//! the turn of checkpoints, it pins the checkpoint that the control file names, and the log that
+//! The copying thread runs this code while transactions and checkpoints run. While the thread holds
+//! `CheckpointSchedule::turn`, it pins the checkpoint that the control file names, and the log that
 //! this checkpoint needs. The thread copies the rows, then takes a cut of the log
 //! ([`Log::cut`](katydid_wal::Log::cut)), then copies the log up to the cut.
 //!

@@ -94,8 +94,9 @@ fn a_commit_that_depends_on_all_records_waits_for_a_commit_that_it_has_not_seen(
 }
 
 /// A transaction has committed, and the device has not yet taken its record. With
-/// [`LockRelease::AfterDurable`] no other transaction reads its versions. Otherwise the crash would
-/// take back a value that was read. With early release a transaction may read such a value.
+/// [`LockRelease::AfterDurable`] no other transaction reads the versions of this transaction,
+/// because a crash would take back a value that was read. With early release a transaction may read
+/// such a value.
 #[test]
 fn versions_released_after_they_are_durable_are_not_read_before() {
     let cases = [

@@ -81,7 +81,7 @@ impl FeedWakers {
     }
 }
 
-/// A durable record whose turn has not come.
+/// A durable record that the feed has not returned yet.
 #[derive(Debug)]
 struct Waiting {
     stream: StreamId,

@@ -86,7 +86,7 @@ impl Drop for Use {
     }
 }
 
-/// Waits for one step: up to the 100th step it yields, then it sleeps for 100 us.
+/// Yields in the first 100 steps of a wait, and sleeps for 100 us in each later step.
 fn rest(step: u32) {
     if step < 100 {
         std::thread::yield_now();

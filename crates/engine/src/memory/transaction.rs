@@ -307,7 +307,8 @@ impl EngineTransaction for MemoryTransaction {
         }
         self.uses.clear();
         if mem::take(&mut self.pauses) {
-            // Dropped before the pause, so that it does not hold up other transactions.
+            // The transaction is dropped before the pause, so that it does not hold up other
+            // transactions.
             self.running = None;
             self.engine().store.pause();
         }

@@ -62,8 +62,8 @@ pub(super) struct Writers {
     /// Number of threads that wait for a session. Relaxed, because the latches of `idle` give the
     /// order that invariant 2 needs.
     waiting: AtomicUsize,
-    /// A waiting thread holds this from its search of `idle` until it sleeps; a thread that
-    /// notifies holds it, too. Taken before `idle`.
+    /// A waiting thread holds this from its search of `idle` until it sleeps; a notifying thread
+    /// holds this while it notifies. Taken before `idle`.
     turn: Mutex<()>,
     returned: Condvar,
 }

@@ -54,7 +54,8 @@ impl Calls {
         Calls { shards, asleep: Mutex::new(false), left: Condvar::new() }
     }
 
-    /// Counts a call in, unless one of the bits `refused_by` is set.
+    /// Counts a call as in flight. Returns `None` without counting it if one of the bits
+    /// `refused_by` is set.
     #[inline]
     pub(super) fn enter(&self, refused_by: u64) -> Option<Shard> {
         let shard = Shard(shard_of_thread());
@@ -66,7 +67,7 @@ impl Calls {
         Some(shard)
     }
 
-    /// Counts a call out.
+    /// Counts a call in flight as ended.
     #[inline]
     pub(super) fn leave(&self, Shard(shard): Shard) {
         let before = self.shards[shard].fetch_sub(CALL, Ordering::AcqRel);

@@ -215,14 +215,15 @@ fn times(engine: EngineKind) {
     drop(archive);
     let last = moments[moments.len() - 1].0;
     for (moment, _) in &moments {
-        // Several moments may be in one millisecond: the last one counts.
+        // If several moments are in one millisecond, a restore to this time restores the last of
+        // them.
         let (_, wanted) = moments.iter().rfind(|(other, _)| other == moment).expect("itself");
         let (report, to) = restore(std::slice::from_ref(&backup), kept.clone(), RestorePoint::Time(*moment));
         let report = report.expect("restore");
         assert_eq!(report.moment, Some(*moment));
         assert_eq!(rows_of(&to)[&("rows", b"last".to_vec())], wanted.to_le_bytes());
         assert!(report.next_moment.is_none_or(|next| next > *moment), "{report:?}");
-        // A time between two moments means the first of them.
+        // A restore to a time between two moments restores the first of them.
         if *moment < last {
             let between = RestorePoint::Time(*moment + Duration::from_nanos(999_999));
             let (between, _) = restore(std::slice::from_ref(&backup), kept.clone(), between);

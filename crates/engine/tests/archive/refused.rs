@@ -128,7 +128,7 @@ fn missing_is_named(engine: EngineKind) {
     assert_eq!(fault(restore(&backup, archive, early)), later);
 }
 
-/// After a crash the database's time goes on from the last commit. So a later opening may use
+/// After a crash the database's clock goes on from the last commit. So a later opening may use
 /// stamps that the clock had passed without a commit.
 #[test]
 fn what_is_committed_after_a_crash_is_not_taken_for_archived_before() {
@@ -164,7 +164,7 @@ fn what_is_committed_after_a_crash_is_not_taken_for_archived_before() {
     }
 }
 
-/// The damage is at any byte of any file that the restore needs.
+/// Damages one byte at a time: some bytes of each file that the restore needs.
 #[test]
 fn damage_is_named_with_file_and_position() {
     ENGINES.into_iter().for_each(damage_is_named);
@@ -280,7 +280,8 @@ fn own_history_only(engine: EngineKind) {
     assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
 }
 
-/// A backup from before a compacting has its pages at other places.
+/// In a backup from before a compaction, pages lie at other offsets than those that later log
+/// records name.
 #[test]
 fn a_backup_is_restored_to_no_point_after_a_compacting() {
     let device = SimDevice::new(1);
@@ -297,7 +298,7 @@ fn a_backup_is_restored_to_no_point_after_a_compacting() {
         let mut archiver = archive.archiver(&database, "test", 1 << 30).expect("archiver");
         archive.take(&mut archiver).expect("archive");
         drop(archiver);
-        // Round 0 compacts nothing.
+        // Round 0 is not followed by a compaction.
         database.close().expect("close");
         if round > 0 {
             Database::compact_in(device.directory(), None).expect("compact");
@@ -311,7 +312,7 @@ fn a_backup_is_restored_to_no_point_after_a_compacting() {
                 _ if of < round => {
                     assert!(matches!(fault(outcome), ArchiveFault::BackupIsLater { .. }));
                 }
-                // Round 1 follows round 0 without a compacting.
+                // There is no compaction between rounds 0 and 1.
                 _ if of == round || (round, of) == (0, 1) => assert_eq!(outcome.expect("restore"), stamp),
                 _ => assert!(matches!(fault(outcome), ArchiveFault::Compacted { .. }), "{round} to {of}"),
             }

@@ -83,7 +83,8 @@ fn crash_at_each(engine: EngineKind, make: impl Fn(&SimDevice) -> katydid::Resul
         let device = SimDevice::new(step);
         device.crash_at(step);
         let made = make(&device);
-        // The last calls remove the mark of an incomplete copy.
+        // Even a crash at the last call is an error, because that call removes the mark of an
+        // incomplete copy.
         assert!(made.is_err(), "step {step} of {steps}");
         for survival in [Survival::Random, Survival::DropAll, Survival::KeepAll, Survival::Prefix] {
             let left = device.reopen_with(step, survival);

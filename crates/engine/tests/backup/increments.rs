@@ -152,8 +152,8 @@ fn an_increment_is_no_database() {
     );
 }
 
-/// Refused are a base of another database (also for the database restored from it), a folder
-/// without a backup, and the memory engine.
+/// The call refuses a base of another database (even of the database that was restored from that
+/// base), a folder without a backup, and a database of the memory engine.
 #[test]
 fn a_base_of_another_database_is_refused() {
     let database = small(&SimDevice::new(1));

@@ -87,9 +87,9 @@ impl Life {
         self.told.push(what.into());
     }
 
-    /// Makes one call in `one_in` fail from now on, and the first read of one place in
-    /// `4 * one_in`. 0 means no faults. Often only calls on one kind of file fail: then about one
-    /// such call in three.
+    /// Makes one change of the device in `one_in` fail from now on. Or, often, picks one kind of
+    /// file, and makes one change of such files in three fail. Of the blocks that are read, one in
+    /// `4 * one_in` fails at its first read. 0 means no faults.
     fn strike(&mut self, one_in: u64) {
         self.device.heal();
         if one_in == 0 {

@@ -40,7 +40,8 @@ pub struct Kind {
 
 /// I/O methods of the device. A further method is a further entry.
 const METHODS: [Method; 2] = [Method::Buffered, Method::Direct];
-/// `Early` counts twice, because early release has more to lose.
+/// `Early` is listed twice, so that more seeds use it, because a crash can take back more with
+/// early release.
 const RELEASES: [LockRelease; 3] = [LockRelease::Early, LockRelease::Early, LockRelease::AfterDurable];
 
 /// The paper's single commit, its group commit (by the committing threads and by a thread of the
@@ -64,10 +65,10 @@ fn pick(number: u64, of: usize) -> usize {
 }
 
 impl Kind {
-    /// Returns how many consecutive seeds have every combination of protocol, lock release and I/O
-    /// method, and in the memory engine also of rule of dependencies. This number, multiplied by
-    /// the number of inserters (in the memory engine also by the number of stream counts), is
-    /// enough for each combination with each inserter (and stream count).
+    /// Returns the number of consecutive seeds that together have every combination of protocol,
+    /// lock release, I/O method and, in the memory engine, dependency rule. This number times the
+    /// number of inserters (in the memory engine: times the number of stream counts as well) is the
+    /// number of seeds in which each combination meets each inserter (and each stream count).
     pub fn without_inserters(engine: EngineKind) -> u64 {
         let all = match engine {
             EngineKind::Paged => METHODS.len() * RELEASES.len() * SyncKind::ALL.len(),

@@ -395,7 +395,7 @@ fn crashes_while_clients_take_turns(engine: EngineKind) {
     }
 }
 
-/// Runs fixed seeds, which may have found something once, and new ones.
+/// Runs fixed seeds, some of which have found a bug, and new seeds.
 fn lives_in_which_any_call_may_fail_lose_nothing(engine: EngineKind) {
     let mut met = lives::LifeEvents::default();
     for seed in common::seeds(7000, 100, 60) {

@@ -215,8 +215,8 @@ fn crashed(options: &Options) -> (SimDevice, Acknowledged) {
 /// A file and a part of it.
 type Bytes = (String, Range<u64>);
 
-/// Makes each read of an opening fail, each in an opening of its own: only the first read of its
-/// place, or every read of that place if `stays`.
+/// Opens the database once for each read of an opening, and makes that read fail. If `stays`, all
+/// later reads of the same bytes fail too.
 fn each_read_fails(options: &Options, stays: bool) {
     let (crashed, told) = crashed(options);
     let mut refused = 0;

@@ -68,8 +68,8 @@ fn parse(value: &[u8]) -> u64 {
     String::from_utf8_lossy(value).parse().expect("a number")
 }
 
-/// Returns the number of turns of the shared key that survived. Panics unless these are the first
-/// turns, each whole.
+/// Returns the number of increments of the shared key (turns) that survived. Panics unless the
+/// surviving transactions are those of the first turns, each whole.
 fn survivors(rows: &Rows, when: &str) -> u64 {
     let shared = rows.get(&b"shared"[..]).map_or(0, |value| parse(value));
     let turns: Vec<(u64, String)> = rows
@@ -79,7 +79,8 @@ fn survivors(rows: &Rows, when: &str) -> u64 {
             Some((parse(text.as_bytes()), String::from_utf8_lossy(value).into_owned()))
         })
         .collect();
-    // Each turn has seen the turn before it, so a survivor would depend on a missing turn.
+    // The transaction of each turn has seen the turn before, so it depends on all earlier turns,
+    // and none of these may be missing.
     assert!(turns.iter().map(|(turn, _)| *turn).eq(0..shared), "{when}: {shared} turns, there are {turns:?}");
     for client in 0..CLIENTS {
         let (first, last) =
@@ -188,7 +189,7 @@ fn what_survives_of_unsafe_commits_of_several_threads_depends_on_nothing_lost(en
                             }
                         };
                         if durability == Durability::Durable {
-                            // This turn has seen all turns before it.
+                            // This transaction has seen all earlier turns, so they are durable too.
                             let mut durable = durable.lock().expect("no panic");
                             *durable = turn.max(*durable);
                         }

@@ -288,7 +288,7 @@ fn a_load_has_the_table_to_itself(engine: EngineKind) {
             database.transact(|txn| txn.delete_range(&table, ..).map(drop)).expect("delete");
         }
     }
-    // Other threads work during a load.
+    // Another thread reads and writes during a load.
     let entries = rows(200).into_iter().enumerate().map(|(number, entry)| {
         if number == 100 {
             std::thread::scope(|scope| {

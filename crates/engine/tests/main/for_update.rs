@@ -159,7 +159,7 @@ fn locked_entries_are_passed_over_once() {
         txn.delete(&table, expected.to_be_bytes()).unwrap();
     }
     assert!(range.next().is_none());
-    // The next range begins at its lower bound.
+    // A new range looks again at the entries from its own lower bound on.
     assert_eq!(txn.range_unlocked(&table, (LOCKED - 1).to_be_bytes()..).map(number).next(), Some(LOCKED - 1));
     assert_eq!(database.stat().unwrap().paged().unwrap().lock_waits, 0);
 }

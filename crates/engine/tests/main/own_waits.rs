@@ -199,7 +199,7 @@ fn what_waits_for_the_threads_own_transaction_is_told_so() {
     assert_own(database.put(&table, "k", "2"), id);
     assert_own(database.verify(None), id);
     assert_own(database.drop_table("t"), id);
-    // In a transaction of the caller's, which can only roll back after the error.
+    // The error also comes in a transaction of the caller, which can then only roll back.
     let other = database.begin().expect("begin");
     assert_own(other.get(&table, "k"), id);
     assert!(matches!(other.get(&table, "k"), Err(Error::MustRollBack { .. })));
@@ -208,7 +208,7 @@ fn what_waits_for_the_threads_own_transaction_is_told_so() {
     database.put(&table, "k", "3").expect("the lock is free");
     assert!(database.verify(None).expect("verify").is_sound());
 
-    // A transaction that wrote nothing, and has read a range.
+    // This transaction has written nothing and has read a range.
     let reader = database.begin().expect("begin");
     assert_eq!(reader.range(&table, "a".."z").count(), 1);
     assert_own(database.put(&table, "new", "1"), reader.id());

@@ -159,8 +159,8 @@ fn the_dump_of_the_log_names_every_record() {
     assert!(report.clean && report.is_sound() && report.keys == 1, "{report:?}");
 }
 
-/// A thread first tries the leaf that it changed last. Meanwhile this leaf was split, merged away,
-/// and given to another table.
+/// A thread first tries the leaf that it changed last. In this test that leaf has since been split,
+/// merged away, and given to another table.
 #[test]
 fn a_thread_that_comes_back_to_a_changed_tree_writes_to_the_right_leaf() {
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), small_options()).unwrap();

@@ -1,4 +1,4 @@
-//! Sequences: no number is given out twice, whatever happens between.
+//! Sequences: no number is returned twice, whatever happens between two calls.
 
 use crate::common::{self, options_for};
 use katydid::{Database, Durability, EngineKind, Error, Options, Sequence};

@@ -69,7 +69,8 @@ fn a_view_stays_as_it_began_and_keeps_no_writer_waiting(engine: EngineKind) {
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
         let (database, table) =
             filled(with_advanced(options_for(engine), |advanced| advanced.lock_release = lock_release), 400);
-        // Open transactions that have written before the view began: one commits, one rolls back.
+        // These transactions have written before the view begins, and end later: one commits, one
+        // rolls back.
         let open = database.begin().unwrap();
         open.put(&table, key(7), "not committed").unwrap();
         open.delete(&table, key(8)).unwrap();

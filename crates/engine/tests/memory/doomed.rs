@@ -121,8 +121,7 @@ fn a_key_that_exists_beside_all_that_was_read_is_told_of_and_the_transaction_goe
     let table = database.table("t").unwrap();
     (0..50u64).for_each(|number| database.put(&table, number.to_be_bytes(), "there").unwrap());
     let txn = database.begin().unwrap();
-    // Many reads, so that each check leaves out the reads that earlier checks have checked, and
-    // checks further ones.
+    // There are many reads, so that each check skips those that an earlier check has validated.
     for number in 0..50u64 {
         assert_eq!(
             txn.range(&table, number.to_be_bytes()..50u64.to_be_bytes()).limit(3).count() as u64,

@@ -1,9 +1,9 @@
 //! A model of a disk that keeps what POSIX promises, and no more. It makes the states that a crash
 //! of the machine may leave after any prefix of a trace.
 //!
-//! Pure. One thread. The model is strict where file systems keep more: syncing a new file does not
-//! keep its name, a write without a sync keeps nothing, and a sync covers only calls that ended
-//! before it began. Invariants:
+//! The model does no I/O, and one thread uses it. The model is strict where file systems keep more:
+//! syncing a new file does not keep its name, a write without a sync keeps nothing, and a sync
+//! covers only calls that ended before it began. Invariants:
 //!
 //! 1. Each sector of 512 bytes has a kept version, and the un-synced versions since then, in the
 //!    order of their writes. A crash leaves any of them.

@@ -25,7 +25,7 @@ fn payload(number: u64) -> Vec<u8> {
     [&number.to_le_bytes()[..], &vec![number as u8; length as usize]].concat()
 }
 
-/// Returns the number and place of each record.
+/// Returns the number and position of each record.
 fn numbers(log: &Log) -> Vec<(u64, Lsn)> {
     let numbered = |record: katydid_wal::Record| {
         let number = u64::from_le_bytes(record.payload[..8].try_into().expect("a number"));

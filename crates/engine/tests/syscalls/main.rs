@@ -11,8 +11,8 @@
 //! | any un-synced sectors, lengths and names | at some calls, by seed |
 //!
 //! The threads of a life run as they like, so a seed gives the same transactions, not the same
-//! trace. `KATYDID_SEED` sets the seed; without it each run has a new one. The tests need ptrace;
-//! With `KATYDID_NO_PTRACE=1` they do not run, and print that.
+//! trace. `KATYDID_SEED` sets the seed; without it each run has a new one. The tests need ptrace.
+//! With `KATYDID_NO_PTRACE=1` the tests do not run, and print that.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 #[macro_use]

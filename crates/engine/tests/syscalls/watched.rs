@@ -1,8 +1,8 @@
 //! The watched folder: which names lead to which files, and everything that the calls so far have
 //! done to it.
 //!
-//! Run by the tracing thread. This state outlives one process, because the next process goes on in
-//! the same folder.
+//! The tracing thread runs this code. The state outlives one process, because the next process goes
+//! on in the same folder.
 
 use crate::disk::{Event, Naming, Node, SECTOR};
 use std::collections::BTreeMap;

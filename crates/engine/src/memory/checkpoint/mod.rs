@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //!
-//! 1. A checkpoint counts only if the control file names it, and the control file names it only
+//! 1. A checkpoint is valid only if the control file names it, and the control file names it only
 //!    after its manifest, parts and their names are durable. Files of any other number have no
 //!    meaning and may be removed.
 //! 2. Files of the checkpoint that the control file names are never written.

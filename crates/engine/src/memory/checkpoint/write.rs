@@ -38,7 +38,7 @@ impl CheckpointWriter {
 
     /// Writes the manifest. Its `parts` must be all parts that were begun, in any order, and each
     /// part must be finished. When this returns, the checkpoint is durable and complete. The
-    /// checkpoint counts only after the control file names it.
+    /// checkpoint is valid only after the control file names it.
     pub(crate) fn finish(self, mut manifest: Manifest) -> Result<()> {
         manifest.parts.sort_by_key(|part| part.part);
         let begun = self.parts.into_inner();

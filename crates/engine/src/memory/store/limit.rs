@@ -26,7 +26,7 @@ pub(super) fn shard(count: usize) -> usize {
 pub(super) struct Limit {
     limit: i64,
     piece: i64,
-    /// Bytes that shards have taken.
+    /// Bytes that shards have taken from the limit.
     whole: CachePadded<AtomicI64>,
     /// Bytes that each shard has left.
     left: Box<[CachePadded<AtomicI64>]>,
@@ -65,7 +65,7 @@ impl Limit {
             .is_ok()
     }
 
-    /// Returns the bytes that shards have left to `whole`.
+    /// Takes the unused bytes of all shards back, and subtracts them from `whole`.
     fn recall(&self) {
         for left in &self.left {
             let found = left.swap(0, Relaxed);

@@ -131,7 +131,7 @@ impl WriteSet {
     }
 
     /// Replaces the value of the entry at `at`. Returns the bytes of the former value, or zero if
-    /// that is kept for a savepoint.
+    /// the former value is kept for a savepoint.
     pub(super) fn replace(&mut self, at: usize, value: Option<Value>) -> usize {
         let old = std::mem::replace(&mut self.entries[at].value, value);
         if self.keeps_undo {

@@ -1,11 +1,12 @@
 //! Conditions that the rows fulfil after recovery.
 //!
-//! Each transaction leaves a mark. Everything acknowledged survived. In the paged engine the lost
-//! transactions of each client are its last ones; in the memory engine a transaction after a lost
-//! one may survive if it has read nothing that is lost and nothing of its own client. A client's
-//! own keys are exactly what its survivors wrote. The surviving versions of a shared key form a
-//! chain without a missing link. A version has survived if a surviving transaction read it, if an
-//! acknowledged reader was shown it, or if any reader of durable versions was shown it.
+//! Each transaction leaves a mark. Every acknowledged transaction must have survived. In the paged
+//! engine the lost transactions of each client are its last ones; in the memory engine a
+//! transaction after a lost one may survive if it has read nothing that is lost and nothing of its
+//! own client. A client's own keys are exactly what its survivors wrote. The surviving versions of
+//! a shared key form a chain without a missing link. A version must have survived in each of three
+//! cases: a surviving transaction read the version, an acknowledged reader was shown it, or any
+//! reader of durable versions was shown it.
 
 use super::{Change, Log, SHARED, Version, decode, gone, marks, shared};
 use katydid::EngineKind;

@@ -107,8 +107,9 @@ fn whoever_holds_the_logs_head_is_named_and_can_go_on() {
     assert_eq!(database.get(&table, "older").unwrap(), Some(b"2".to_vec()));
 }
 
-/// The transaction that holds the log's head waits for a lock of a transaction that is about to
-/// write its first record. The latter must then not wait for room.
+/// A transaction that keeps the log from being trimmed waits for a lock of a transaction that is
+/// about to write its first record. The second transaction must then not wait for room, because the
+/// two would wait for each other.
 fn nobody_waits_for_a_transaction_that_waits_for_him() {
     let (directory, options) = (in_memory(), small(EngineKind::Paged));
     let database = open(&directory, &options);
@@ -128,8 +129,8 @@ fn nobody_waits_for_a_transaction_that_waits_for_him() {
             head.commit()
         });
         has_begun.recv().expect("the thread runs");
-        // The reader has not written. It would wait for a minute if the transaction that holds the
-        // log's head did not wait for the reader.
+        // The reader has not written. It would wait for a minute for room if `head`, which keeps
+        // the log from being trimmed, did not wait for the reader.
         let error = reader.put(table, "mine", "1").expect_err("there is no room");
         pinned_by(&error);
         reader.rollback().unwrap();
@@ -192,7 +193,7 @@ fn a_full_log_of_unfinished_transactions_is_opened_again() {
     device.freeze();
     drop((open, table, database));
     let mut device = device.reopen_with(1, Survival::Random);
-    // Openings that crash, each in another place, use up no room that the last opening needs.
+    // Openings that crash, each at another step, use up no room that the last opening needs.
     for round in 0..12 {
         let steps = 3 + round * 17 % 90;
         if let Some(memory) = device.nvram("log/log.nvram").filter(|_| round % 3 > 0) {

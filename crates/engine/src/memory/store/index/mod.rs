@@ -33,8 +33,8 @@ type Directory = BTreeMap<Fence, RwLock<Leaf>>;
 pub(super) enum Reached {
     /// The walk has reached the bound.
     End,
-    /// The walk has reached this fence. Upwards the remaining keys begin with the fence; downwards
-    /// they all lie below it.
+    /// The walk has reached this fence. The remaining keys of an upward walk lie at or above the
+    /// fence, those of a downward walk below it.
     Fence(Key),
 }
 

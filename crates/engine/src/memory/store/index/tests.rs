@@ -40,8 +40,8 @@ fn pass(index: &Index, from: Bound<&[u8]>, to: Bound<&[u8]>, rts: Timestamp) -> 
     }
 }
 
-/// The index refuses every insertion at a timestamp that is lower than the last time its key was
-/// found absent.
+/// The index refuses every insertion at a timestamp that is lower than the last timestamp at which
+/// its key was found absent.
 #[test]
 fn keys_come_and_go_and_no_gap_forgets_when_it_was_found_empty() {
     let seed = fastrand::u64(..);
