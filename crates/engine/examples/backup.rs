@@ -27,7 +27,7 @@ pub fn run(folder: &Path) -> Result<()> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            // Moves one from anna to karl and back, so the sum never changes.
+            // Each transaction moves 1 from anna to karl or back, so the sum never changes.
             let mut round = 0_u32;
             while !stop.load(Ordering::Relaxed) {
                 round += 1;

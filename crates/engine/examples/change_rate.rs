@@ -1,9 +1,9 @@
 //! Cost of a live feed to committing threads, and its lag: `change_rate [DIRECTORY]`.
 //!
-//! Two threads put keys of 16 bytes with values of 100 bytes, 1,000 commits in flight each, without
-//! and with a thread that reads the feed, in turns, for each engine. Without a directory the device
-//! is memory. The lag is the time from just before the commit was submitted until its transaction
-//! was given; its clock is read once in 64 commits.
+//! Two threads put keys of 16 bytes with values of 100 bytes, 1,000 commits in flight each,
+//! alternately without and with a thread that reads the feed, for each engine. Without a directory
+//! the device is memory. The lag of a transaction is the time from just before its commit was
+//! submitted until the feed returned the transaction. One in 64 transactions is measured.
 
 use katydid::{Change, ChangesFrom, Database, EngineKind, Options};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};
@@ -15,7 +15,8 @@ const THREADS: u64 = 2;
 const IN_FLIGHT: usize = 1_000;
 const SECONDS: u64 = 3;
 
-/// Commits a second; with the feed, its transactions a second and its lags in microseconds.
+/// Returns the commits per second and, if `with_feed`, the transactions per second that the feed
+/// returned, and the measured lags in microseconds.
 fn run(engine: EngineKind, directory: Arc<dyn Directory>, with_feed: bool) -> (f64, f64, Vec<u64>) {
     let options = Options { engine: engine.into(), ..Options::default() };
     let database = Database::open_in(directory, options).expect("open");
@@ -72,7 +73,7 @@ fn run(engine: EngineKind, directory: Arc<dyn Directory>, with_feed: bool) -> (f
         std::thread::sleep(Duration::from_secs(SECONDS));
         stop.store(true, Ordering::Relaxed);
         let commits: u64 = committers.into_iter().map(|thread| thread.join().expect("no panic")).sum();
-        // It may wait for one more.
+        // The thread of the feed may wait for one more transaction.
         database.put(&table, "last", "one").expect("put");
         (commits, feed.map_or((0, Vec::new()), |feed| feed.join().expect("no panic")))
     });

@@ -1,10 +1,10 @@
 //! A copy of a database that follows it: a second database, in a folder of its own, to which each
-//! committed transaction is applied as one transaction. Both may die and come back at any time; the
-//! copy misses nothing and applies nothing twice.
+//! committed transaction is applied as one transaction. Both databases may crash and be opened
+//! again at any time; the copy misses no transaction and applies none twice.
 //!
-//! The copy begins as a backup. Its place in the feed is a row of its own, changed in the
-//! transaction that applies a transaction of the source. A named consumer keeps the source's log
-//! for it.
+//! The copy begins as a backup. The copy's position in the feed is a row of the copy. The
+//! transaction that applies a transaction of the source also changes this row. A named consumer
+//! keeps the source's log for the copy.
 //!
 //! Run: `cargo run --example follower -- FOLDER`, which makes `FOLDER/source` and `FOLDER/copy`.
 
@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// The copy, and its place in the feed.
+/// The copy, and its position in the feed.
 struct Follower {
     copy: Database,
     consumer: ChangeConsumer,
@@ -38,8 +38,8 @@ struct Follower {
 impl Follower {
     /// Opens the copy in `folder`, or makes it from a backup of `source`.
     fn open(source: &Database, folder: &Path) -> Result<Follower> {
-        // Before the backup is made: so nothing lies between the two. What lies in both is applied
-        // twice, which changes nothing.
+        // The consumer is made before the backup, so no transaction is in neither of them. A
+        // transaction that is in both is applied again, which changes nothing.
         let consumer = source.consumer("copy", BEHIND_MAX, &ChangesFrom::Now)?;
         if matches!(Database::engine_at(folder), Err(Error::NotFound { .. })) {
             source.backup(folder)?;
@@ -53,13 +53,13 @@ impl Follower {
         Ok(Follower { copy, consumer, place, applied })
     }
 
-    /// Applies what is durable in the source and not in the copy yet. `next` in place of `try_next`
-    /// would wait for more, and `next_async` would in an executor. Acknowledging costs a durable
-    /// write, so it is left to the caller, who does it now and then.
+    /// Applies the transactions that are durable in the source and not in the copy yet. To wait for
+    /// more, use `next` in place of `try_next`, or `next_async` in an executor. An acknowledgement
+    /// costs a durable write, so the caller acknowledges only now and then.
     fn catch_up(&mut self) -> Result<()> {
         while let Some(transaction) = self.consumer.try_next()? {
-            // Otherwise the follower died after it had applied this one, and before it acknowledged
-            // it.
+            // If the stamp is not greater, the follower crashed after it had applied this
+            // transaction and before it acknowledged it.
             if transaction.stamp.get() > self.applied {
                 self.apply(&transaction)?;
                 self.applied = transaction.stamp.get();
@@ -97,7 +97,7 @@ impl Follower {
     }
 }
 
-/// Lets both live several times, and checks after each that the copy has what the source has.
+/// Opens both databases three times, and checks that the copy has the rows of the source.
 pub fn run(folder: &Path) -> Result<()> {
     for life in 0..3_u32 {
         let source = Database::open(folder.join("source"))?;
@@ -114,7 +114,8 @@ pub fn run(folder: &Path) -> Result<()> {
         drop(source.table(&format!("of life {life}"))?);
         follower.catch_up()?;
         if life == 1 {
-            // Both die: the copy has not acknowledged what it has, and does not have this.
+            // Both databases end here: the copy has not acknowledged its last transactions, and
+            // lacks this one.
             source.put(&fruit, "100", "last")?;
             continue;
         }

@@ -19,7 +19,8 @@ fn main() -> Result<()> {
 /// Writes some users, moves one, and looks towns up.
 pub fn run(db: &Database) -> Result<()> {
     let rows = TypedTable::<u64, String>::new(db.table("users")?);
-    // What a row is found by: here its whole value. A row may have no entry, or several.
+    // The function returns the term by which a row is found: here its whole value. A row may have
+    // no term, or several.
     let towns = Index::new(db.table("users by town")?, |_, town: &String| Some(town.clone()));
     let users = IndexedTable::new(rows).with(&towns);
     db.transact(|txn| {
@@ -28,7 +29,7 @@ pub fn run(db: &Database) -> Result<()> {
         }
         Ok(())
     })?;
-    // The old entry goes and the new one comes with the row.
+    // The transaction that changes the row also replaces the row's entry in the index.
     db.transact(|txn| users.put(txn, 3_u64, "Basel"))?;
     // A read-only transaction sees one moment of the rows and of the index, and keeps no writer
     // waiting.

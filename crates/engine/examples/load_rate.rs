@@ -1,9 +1,9 @@
-//! Rows a second when an empty table is filled in the order of its keys, by puts in transactions
-//! and by a bulk load, in turn: `load_rate DIRECTORY [ROWS] [ROUNDS]`.
+//! Rows per second when an empty table is filled in the order of its keys, alternately by puts in
+//! transactions and by a bulk load: `load_rate DIRECTORY [ROWS] [ROUNDS]`.
 //!
-//! Each fills a database of its own in a new folder below the directory, which is removed
-//! afterwards, and is closed, so that all pages are in place. Rows have keys of 8 bytes and values
-//! of 1,016.
+//! Each run fills a new database in a folder below the directory, and closes the database, so that
+//! all pages are in place. Then the folder is removed. Rows have keys of 8 bytes and values of
+//! 1,016 bytes.
 
 use katydid::{Database, Result, Table};
 use std::path::Path;
@@ -36,7 +36,7 @@ fn by_load(database: &Database, table: &Table, rows: u64) -> Result<()> {
 
 type Fill = fn(&Database, &Table, u64) -> Result<()>;
 
-/// The time until all rows are durable, and until the database is closed.
+/// Returns the time until all rows are durable, and the time until the database is closed.
 fn measured(folder: &Path, fill: Fill, rows: u64) -> Result<(Duration, Duration)> {
     let database = Database::open(folder)?;
     let table = database.table("rows")?;

@@ -1,9 +1,10 @@
 //! Cost of the memory engine's transactions:
 //! `memory_rate [--dir D] [--seconds S] [--only NAME] [--lock-release R] [--streams N]`.
 //!
-//! Without `--dir` the device is memory. One table of 100,000 rows of 1 KiB; each transaction reads
-//! or replaces one of them. Half of each is YCSB A; `buffered` shows the engine's own work,
-//! `in flight` is durable with 1,000 callbacks in flight.
+//! Without `--dir` the device is memory. There is one table of 100,000 rows of 1 KiB, and each
+//! transaction reads or replaces one row. The setting `half` (half reads, half writes) is YCSB
+//! workload A. The `buffered` settings show the engine's own work; the `in flight` settings are
+//! durable, with 1,000 callbacks in flight.
 
 use katydid::{
     Access, AdvancedOptions, Database, Durability, MemoryOptions, Options, Session, Table, TransactionOptions,
@@ -21,10 +22,10 @@ struct Setting {
     name: &'static str,
     threads: u64,
     durability: Durability,
-    /// Reads in a hundred transactions.
+    /// Percentage of transactions that read.
     reads: u64,
     access: Access,
-    /// Threads that replace rows meanwhile, and are not counted.
+    /// Number of threads that replace rows meanwhile, and whose transactions are not counted.
     writers: u64,
 }
 
@@ -43,7 +44,7 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-/// Transactions, and those that were refused.
+/// Runs transactions until `stop`. Returns the numbers of committed and of refused transactions.
 fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, stop: &AtomicBool) -> (u64, u64) {
     let options = TransactionOptions {
         durability: setting.durability,

@@ -2,8 +2,8 @@
 //! the other.
 //!
 //! The message is written in the transaction that changes the rows. A sender delivers messages in
-//! order and removes each one after it was delivered. If it dies between the two, the message is
-//! delivered again, so the receiver drops numbers that it has seen.
+//! order and removes each one after it was delivered. If the sender dies between delivery and
+//! removal, the message is delivered again, so the receiver drops numbers that it has seen.
 //!
 //! Run: `cargo run --example outbox` (in memory), or `cargo run --example outbox -- FOLDER`
 //! (durable).
@@ -45,7 +45,7 @@ pub fn run(db: &Database) -> Result<()> {
     let numbers = db.sequence(&db.table("numbers")?, "orders", NonZeroU64::MIN)?;
     for customer in ["anna", "karl", "anna"] {
         let number = numbers.next()?;
-        // Both or neither, also when the machine loses power here.
+        // Either both rows are written or none, even if the machine loses power here.
         db.transact(|txn| {
             orders.put(txn, number, customer)?;
             outbox.put(txn, number, customer)

@@ -19,7 +19,7 @@ fn main() -> Result<()> {
     db.close()
 }
 
-/// Fills the queue, empties it, and says who did how much.
+/// Fills the queue, empties it, and prints how many jobs each consumer has done.
 pub fn run(db: &Database) -> Result<()> {
     let jobs = db.table("jobs")?;
     let done = db.table("done")?;

@@ -1,9 +1,9 @@
 //! Restart times of a crashed database: `restart write DIR [MEGABYTES]` fills the log without a
-//! checkpoint and aborts, `restart open DIR` recovers and says how long each phase took. Written to
-//! again, the same keys are updated, on pages that restart has to read. `--engine memory` is the
-//! other engine, `--streams N` its streams, `--value N` the bytes of a value. Closed by `open`, the
-//! memory engine has a checkpoint, which the next `open` restores; with `--keep` it is not closed,
-//! and the next has as much to do.
+//! checkpoint and aborts, `restart open DIR` recovers and prints how long each phase took. A second
+//! `write` updates the same keys, on pages that the next restart has to read. `--engine memory`
+//! chooses the memory engine, `--streams N` its number of streams, `--value N` the bytes of a
+//! value. `open` closes the database, and the memory engine then has a checkpoint, which the next
+//! `open` restores. With `--keep` the database is not closed, so the next `open` has as much to do.
 
 use katydid::{
     AdvancedOptions, Database, Durability, EngineKind, MemoryOptions, Options, PagedOptions, Phase, Table,
@@ -18,7 +18,7 @@ const BUFFERED: TransactionOptions = TransactionOptions {
     access: katydid::Access::ReadWrite,
 };
 
-/// One thread's share. Returns the number of its transactions.
+/// Writes the keys of `numbers`, each in a transaction. Returns the number of transactions.
 fn fill(database: &Database, table: &Table, numbers: std::ops::Range<u64>, value: &[u8]) -> u64 {
     for nth in numbers.clone() {
         let key = format!("{:020}", nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -32,7 +32,8 @@ fn fill(database: &Database, table: &Table, numbers: std::ops::Range<u64>, value
 fn write(dir: &str, options: Options, megabytes: u64, value_bytes: usize) {
     let database = Database::open_with(dir, options).expect("open");
     let table = database.table("t").expect("table");
-    // A second run updates what the first one has put.
+    // A second run updates the keys that the first one has put. The incarnation makes the values
+    // differ.
     let stat = database.stat().expect("stat");
     let value = vec![stat.log.incarnation as u8; value_bytes];
     let threads = stat.log.streams.len() as u64;

@@ -1,11 +1,12 @@
 //! Cost of read views: `view_rate [--dir D] [--rows N] [--seconds S]`. Without `--dir` the device
 //! is memory.
 //!
-//! Paged engine, rows of 100 bytes. First, point reads by one thread: with locks, and through
-//! views. Then 8 writers, each of which replaces one row in a durable transaction: alone; beside a
-//! thread that scans the whole table through a view, again and again; and, to tell what the
-//! processor time of such a thread costs, beside one that spins and one that scans another table.
-//! They are measured in turns, so that a change of the machine's load meets all.
+//! Paged engine, rows of 100 bytes. First, one thread makes point reads: with locks, and through
+//! views. Then 8 writers replace rows, one row in each durable transaction. They run alone, and
+//! beside a thread that scans the whole table through views, again and again. To show the cost of
+//! such a thread's processor time, the writers also run beside a thread that spins, and beside one
+//! that scans another table. All cases are measured in turn, so that a change of the machine's load
+//! affects all of them.
 
 use katydid::{Access, Database, Options, Table, TransactionOptions};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};
@@ -29,7 +30,7 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-/// Nanoseconds of one point read, in transactions of `reads` point reads each.
+/// Returns the nanoseconds of one point read, in transactions of `reads` point reads each.
 fn point_reads(database: &Database, table: &Table, rows: u64, access: Access, reads: u64) -> f64 {
     let options = TransactionOptions { access, ..TransactionOptions::default() };
     let mut state = 0x9e37_79b9;
@@ -52,15 +53,15 @@ fn point_reads(database: &Database, table: &Table, rows: u64, access: Access, re
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Nothing,
-    /// It uses a processor, and touches nothing.
+    /// The thread uses a processor, and touches no row.
     Spin,
-    /// It scans a table without writers.
+    /// The thread scans a table without writers.
     OtherTable,
-    /// It scans the table that the writers change.
+    /// The thread scans the table that the writers change.
     Scan,
 }
 
-/// Commits each second of the writers, and rows that were scanned each second meanwhile.
+/// Returns the writers' commits per second, and the rows scanned per second meanwhile.
 fn writers(
     database: &Database,
     tables: [&Table; 2],
