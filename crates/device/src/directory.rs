@@ -141,8 +141,8 @@ pub trait Directory: Send + Sync + Debug {
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes created, renamed and removed names durable.
     fn sync(&self) -> Result<()>;
-    /// Locks the directory for this process. Fails with `Cause::Locked` if another process holds
-    /// the lock, or reads the directory under [`Directory::lock_to_read`].
+    /// Locks the directory. Fails with `Cause::Locked` if this process or another one holds the
+    /// lock, or reads the directory under [`Directory::lock_to_read`].
     fn lock(&self) -> Result<Box<dyn DirectoryLock>>;
     /// Locks the directory for reading: no process can take [`Directory::lock`] meanwhile. Fails
     /// with `Cause::Locked` if a process holds that lock. In a directory of files this call writes

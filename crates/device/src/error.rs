@@ -71,7 +71,8 @@ pub enum Cause {
     NotFound,
     /// The file exists already.
     AlreadyExists,
-    /// Another process (its id, where known) holds the directory.
+    /// Another process (its id, where known), or another opening in this process, holds the
+    /// directory or region.
     Locked(Option<u32>),
     /// The simulated device has crashed: no call reaches it until it is opened again.
     Crashed,

@@ -240,7 +240,7 @@ impl ExtendedLog {
     /// Returns the ends of the streams of the log in `copy`.
     ///
     /// # Errors
-    /// The errors with which the copy's log would refuse to open.
+    /// The errors with which the copy's log would refuse to open; [`Error::NotInFiles`].
     pub fn ends_of_copy<E: From<Error> + From<OpenError>>(
         copy: &Arc<dyn Directory>,
     ) -> std::result::Result<Vec<Lsn>, E> {
@@ -250,7 +250,7 @@ impl ExtendedLog {
     /// Opens the log in `copy`, continued by `archived`.
     ///
     /// # Errors
-    /// The errors with which the copy's log would refuse to open.
+    /// The errors with which the copy's log would refuse to open; [`Error::NotInFiles`].
     ///
     /// # Panics
     /// If `archived` does not have bytes for each stream.
@@ -274,7 +274,7 @@ impl ExtendedLog {
     ///
     /// # Errors
     /// The errors of `visit`; [`ReadError::Corrupt`] with file and position of bytes that are not a
-    /// record.
+    /// record; [`ReadError::Device`].
     ///
     /// # Panics
     /// If the log has no stream of this number.

@@ -3,9 +3,9 @@
 //! A worker thread of the log wakes futures (`wakers.rs`). Callbacks run only on the thread that
 //! owns their queue, when that thread polls or waits. A future or a queue may be dropped at any
 //! time without changing what becomes durable. A queue belongs to one thread at a time, and
-//! remembers the frontiers of each stream that it read last. The queue reads a frontier again only
-//! when its first callback waits for a higher position, so a poll costs a few loads from the
-//! queue's own memory.
+//! remembers, for each stream, the frontiers that it has read last. The queue reads a frontier
+//! again only when its first callback waits for a higher position, so a poll costs a few loads from
+//! the queue's own memory.
 //!
 //! A future or a callback waits for a position, and for its dependencies in other streams.
 //!

@@ -75,7 +75,7 @@ impl Log {
     /// read again.
     ///
     /// # Errors
-    /// [`Error::Poisoned`].
+    /// [`Error::Poisoned`], [`Error::Closed`].
     pub fn cut(&self) -> Result<Vec<Lsn>, Error> {
         let ends = loop {
             let ends: Vec<Lsn> = self.streams().iter().map(Stream::barrier).collect();
@@ -131,7 +131,7 @@ impl Log {
 ///
 /// # Errors
 /// The errors of `step`; the errors with which the log would refuse to open; [`Error::NotInFiles`],
-/// [`Error::Device`].
+/// [`Error::Read`], [`Error::Device`].
 pub fn copy_unopened<E: From<Error> + From<OpenError>>(
     source: &Arc<dyn Directory>,
     target: CopyTarget<'_>,

@@ -203,8 +203,9 @@ impl Log {
     /// [`Stream::wait`] does the same.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if the log has failed before that, [`Error::BeyondEnd`] if the position
-    /// is beyond the end of its stream.
+    /// [`Error::Poisoned`] if the log has failed before that, [`Error::Closed`] if the log was
+    /// closed while the record was being appended, [`Error::BeyondEnd`] if the position is beyond
+    /// the end of its stream.
     pub fn wait(
         &self,
         at: StreamLsn,
@@ -259,7 +260,7 @@ impl Log {
     /// Makes everything appended before this call durable.
     ///
     /// # Errors
-    /// [`Error::Poisoned`].
+    /// [`Error::Poisoned`], [`Error::Closed`].
     pub fn sync(&self) -> Result<(), Error> {
         let ends: Vec<Lsn> = self.streams.iter().map(Stream::reserved).collect();
         // The other streams are synced while this thread syncs the first.

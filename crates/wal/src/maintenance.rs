@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //!
-//! 1. `answered <= asked`. An attempt that begins when `asked` is `n` answers all asks up to `n`
-//!    when it ends.
+//! 1. `answered <= asked`. An attempt that begins when `asked` is `n` answers all requests up to
+//!    number `n` when it ends.
 //! 2. No thread waits here while it owns a hole or the baton.
 //!
 //! A crash leaves at most an unfinished segment (`segment/store.rs`).
@@ -90,7 +90,7 @@ impl Maintenance {
         }
     }
 
-    /// Answers all asks up to `turn`.
+    /// Makes one attempt, which answers all requests up to number `turn`.
     fn attempt(
         &self,
         turn: u64,
@@ -155,7 +155,7 @@ impl Maintenance {
         ticket
     }
 
-    /// Waits until `enough` holds or an attempt that began after the ask has ended.
+    /// Waits until `enough` holds, or an attempt has ended that began after the request.
     pub(crate) fn wait(&self, ticket: u64, enough: impl Fn() -> bool) -> Result<(), Refusal> {
         let mut asks = self.lock();
         loop {

@@ -148,7 +148,8 @@ impl Stream {
     /// append is durable in such a log.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if the log has failed before that, [`Error::BeyondEnd`] if `end` is
+    /// [`Error::Poisoned`] if the log has failed before that, [`Error::Closed`] if the log was
+    /// closed while a record below `end` was being appended, [`Error::BeyondEnd`] if `end` is
     /// beyond the end of the stream.
     pub fn wait(&self, end: Lsn, durability: Durability) -> Result<(), Error> {
         self.core().wait(end, durability)
@@ -174,7 +175,7 @@ impl Stream {
     /// Makes everything appended before this call durable, and returns its end.
     ///
     /// # Errors
-    /// [`Error::Poisoned`].
+    /// [`Error::Poisoned`], [`Error::Closed`].
     pub fn sync(&self) -> Result<Lsn, Error> {
         let end = self.reserved();
         self.wait(end, Durability::Durable)?;
