@@ -207,9 +207,9 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
 
     /// See [`crate::Transaction::commit`].
     fn commit(&mut self) -> Result<CommitStamp>;
-    /// Gives the commit its place in the log and returns. The locks and versions that the
-    /// transaction still holds are released when it is durable, without the caller. Errors are
-    /// those of [`crate::Transaction::commit`].
+    /// Appends the commit record, if the transaction has written, and returns. The locks and
+    /// versions that the transaction still holds are released when the commit is durable, without
+    /// the caller. Errors are those of [`crate::Transaction::commit`].
     fn submit(&mut self) -> Result<Ticket>;
     /// A reference that keeps the database open.
     fn keeps_open(&self) -> Arc<dyn OpenEngine>;

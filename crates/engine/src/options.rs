@@ -15,9 +15,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum LockRelease {
-    /// Early lock release (ELR): locks are dropped when the commit record has a place in the log. A
-    /// transaction that reads the writes of such a commit is acknowledged only after the commit is
-    /// durable.
+    /// Early lock release (ELR): locks are dropped when the commit record is in the log, durable or
+    /// not. A transaction that reads the writes of such a commit is acknowledged only after the
+    /// commit is durable.
     #[default]
     Early,
     /// Locks are dropped after the commit is durable, or has reached the `Durability` that it asked

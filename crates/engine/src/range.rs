@@ -1,7 +1,8 @@
 //! The keys of a range, from either end.
 //!
 //! The thread that uses the transaction uses its ranges. A step borrows the transaction until the
-//! step returns, so several ranges, reads and writes of one transaction can take turns.
+//! step returns, so steps of several ranges, reads and writes of one transaction can be
+//! interleaved.
 
 use crate::direction::Direction;
 use crate::engine::EngineRange;

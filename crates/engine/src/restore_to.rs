@@ -179,7 +179,7 @@ impl Material {
     }
 
     /// Returns the error of `fault`, or of a gap in the archive if there is one, because the wanted
-    /// point may lie in the gap or behind it.
+    /// point may lie in the gap or above it.
     fn fault_or_gap(&self, fault: ArchiveFault) -> Error {
         self.archived.check_gap().err().unwrap_or_else(|| self.fault(fault))
     }
@@ -212,7 +212,7 @@ impl Material {
         let wanted = match point {
             RestorePoint::Stamp(stamp) => stamp,
             RestorePoint::End => end,
-            // The wanted moment may be noted behind a gap.
+            // The stretch that notes the wanted moment may lie above a gap.
             RestorePoint::Time(time) => match noted_at(&archived, time) {
                 Ok(place) => of(place.at.head.to),
                 Err(unknown) => return Err(self.fault_or_gap(unknown)),

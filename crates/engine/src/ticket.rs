@@ -19,7 +19,7 @@ pub(crate) struct PendingCallback {
     pub(crate) begun: Option<Instant>,
 }
 
-/// A transaction that has its place in the log, and may not be durable yet.
+/// A transaction that has been submitted, and may not be durable yet.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     /// End of the transaction's record; if it wrote nothing, end of a record that it depends on.

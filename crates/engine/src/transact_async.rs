@@ -18,7 +18,7 @@
 //! | before it was polled | nothing was done |
 //! | while the body waits for a thread | the body is dropped by the dropping thread |
 //! | while the body runs | the body runs to its end; then the thread rolls the transaction back, and does not run the body again |
-//! | while the transaction gets its place in the log, or later | the commit goes on |
+//! | while the commit record is being appended, or later | the commit goes on |
 //!
 //! Latch: a slot's `stage`, a leaf.
 
@@ -53,7 +53,7 @@ enum Stage<T, E> {
     /// The body waits for a thread.
     Waiting(Work<T, E>, Waker),
     Running(Waker),
-    /// The transaction is getting its place in the log.
+    /// The commit record is being appended to the log.
     Submitting(Waker),
     Ready(Outcome<T, E>),
     /// The future was dropped, or has taken the outcome.
@@ -74,7 +74,7 @@ struct Slot<T, E> {
 }
 
 impl<T, E> Slot<T, E> {
-    /// Returns whether the transaction may get its place in the log, which is so if the future
+    /// Returns whether the commit record may be appended to the log, which is so if the future
     /// still exists.
     fn may_submit(&self) -> bool {
         let mut stage = self.stage.lock();

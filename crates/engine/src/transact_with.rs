@@ -14,10 +14,10 @@ use crate::transaction::Transaction;
 
 impl Database {
     /// Runs `body` in a transaction and submits its commit. After a conflict `body` runs again, as
-    /// in [`Database::transact`]. The call returns the result of `body` when the transaction has
-    /// its place in the log. When the commit is as durable as the database asks, the thread that
-    /// polls `session` calls `done` with the result that [`Transaction::commit`] would return. So
-    /// one thread can have thousands of commits in flight.
+    /// in [`Database::transact`]. The call returns the result of `body` when the commit record is
+    /// in the log. When the commit is as durable as the database asks, the thread that polls
+    /// `session` calls `done` with the result that [`Transaction::commit`] would return. So one
+    /// thread can have thousands of commits in flight.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {

@@ -37,9 +37,9 @@ use std::time::Instant;
 /// A transaction: its reads and writes happen all or not at all, and as if no other transaction
 /// ran. Dropping a transaction rolls it back.
 ///
-/// The calls of a transaction take `&self`, so reads, writes and several ranges can take turns. A
-/// transaction may move to another thread between two calls. Two threads cannot use it at once: it
-/// is [`Send`] and not [`Sync`].
+/// The calls of a transaction take `&self`, so reads, writes and steps of several ranges can be
+/// interleaved. A transaction may move to another thread between two calls. Two threads cannot use
+/// it at once: it is [`Send`] and not [`Sync`].
 ///
 /// A transaction with [`Access::ReadOnly`] is a read view: it reads one state and takes no locks.
 /// The remarks on locks below do not apply to read views.
@@ -363,7 +363,7 @@ impl Transaction {
     }
 
     /// Commits like [`Transaction::commit_async`], but returns at once an error that occurs before
-    /// the transaction has its place in the log.
+    /// the commit record is in the log.
     pub(crate) fn submit_async(mut self) -> Result<CommitFuture> {
         let begun = self.commit_begins();
         let mut txn = self.enter_last()?;
@@ -372,7 +372,7 @@ impl Transaction {
     }
 
     /// Commits like [`Transaction::commit_with`], but returns at once an error that occurs before
-    /// the transaction has its place in the log; `done` then still holds the callback.
+    /// the commit record is in the log; `done` then still holds the callback.
     pub(crate) fn submit_with(mut self, session: &Session, done: &mut Option<Callback>) -> Result<()> {
         let begun = self.commit_begins();
         let mut txn = self.enter_last()?;

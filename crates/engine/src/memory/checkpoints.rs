@@ -3,7 +3,7 @@
 //! A checkpoint stops no transaction. Its steps:
 //!
 //! - (1) keep tombstones from being collected,
-//! - (2) note the end of each stream, behind a barrier,
+//! - (2) note the end of each stream, after a barrier,
 //! - (3) write the newest decided version of every record of every table, with its timestamp,
 //!   waiting for undecided versions,
 //! - (4) make everything appended so far durable,

@@ -105,7 +105,8 @@ impl LogView for View {
     }
 }
 
-/// A transaction with a place in the log, which may not be durable yet.
+/// A transaction whose record, if it wrote anything, is in the log, and which may not be durable
+/// yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Committed {
     /// End of the transaction's record; `None` if it wrote nothing.
@@ -246,9 +247,9 @@ impl Engine {
 
     // ---- commit
 
-    /// Gives a transaction its place in the log. With early release other transactions see its
-    /// writes when this returns. Otherwise this also returns the validated transaction, which the
-    /// caller ends when it is durable ([`Engine::end`]).
+    /// Appends the record of a transaction, if it wrote anything. With early release other
+    /// transactions see its writes when this returns. Otherwise this also returns the validated
+    /// transaction, which the caller ends when it is durable ([`Engine::end`]).
     pub(crate) fn pre_commit(
         &self,
         running: ActiveTxn,

@@ -81,7 +81,7 @@ impl MemoryTransaction {
         &self.inner.engine
     }
 
-    /// Gives the transaction its place in the log.
+    /// Validates the transaction, and appends its record to the log.
     fn pre_commit(&mut self) -> Result<(Committed, Option<Validated>)> {
         if let Some(cause) = self.failure.clone() {
             self.rollback()?;

@@ -7,7 +7,7 @@
 //!
 //! A read view that is open meanwhile shows the rows of its beginning until it ends. In every
 //! second history a named consumer of the feed builds the rows from the changes that it gets. After
-//! each crash it continues behind its last acknowledgement.
+//! each crash the consumer continues after its last acknowledgement.
 
 use crate::common::{Rng, committed, options_for};
 use katydid::{

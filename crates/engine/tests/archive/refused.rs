@@ -202,7 +202,7 @@ fn damage_is_named(engine: EngineKind) {
 }
 
 /// The log is kept for an archiver up to its limit in bytes, and no further. After that an error
-/// names the gap, and a new archiver begins behind the gap.
+/// names the gap, and a new archiver begins above the gap.
 #[test]
 fn a_log_that_was_trimmed_is_a_gap() {
     ENGINES.into_iter().for_each(trimmed_is_a_gap);
@@ -357,7 +357,7 @@ fn bytes_are_read_back(engine: EngineKind) {
     for length in [0, 1, 127, 128, bytes.len() - 1] {
         fault(LogStretch::from_bytes(&bytes[..length]));
     }
-    // The archiver returns the log behind the mark, and nothing else.
+    // The archiver returns the log above the mark, and nothing else.
     let mut archiver = database.log_archiver_after("test", 1 << 30, &mark).expect("archiver");
     assert_eq!(archiver.try_next().expect("a stretch").expect("one").from(), mark.position());
     let other = Database::open_in(SimDevice::new(8).directory(), options(engine)).expect("open");

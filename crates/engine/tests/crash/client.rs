@@ -169,7 +169,7 @@ impl<'a> Client<'a> {
                 }
             }
         }
-        // A transaction that changes nothing has no place in the log, so its success says nothing
+        // A transaction that changes nothing has no record in the log, so its success says nothing
         // about earlier transactions.
         let serial = self.history.next().to_string().into_bytes();
         txn.put(&table, "serial", &serial)?;

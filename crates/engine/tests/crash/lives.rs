@@ -12,8 +12,9 @@
 //! (docs/recovery.md).
 //!
 //! All work is done on the test's thread and each fault is tied to the number of its call, so a
-//! seed names one life. A read fails by its place in a file, because recovery reads ahead on other
-//! threads; each place fails once.
+//! seed names one life. Whether a read fails depends on its offset in the file and not on its
+//! number, because recovery reads ahead on other threads. At each such offset only the first read
+//! fails.
 
 use crate::common::{Rng, assert_sound, key};
 use crate::everything;
@@ -265,7 +266,7 @@ impl Life {
             }
             writes.push((name.clone(), key, value));
         }
-        // A transaction that changes nothing has no place in the log, so its success says nothing
+        // A transaction that changes nothing has no record in the log, so its success says nothing
         // about earlier transactions.
         let serial = self.history.next().to_string().into_bytes();
         txn.put(&table, "serial", &serial)?;

@@ -122,7 +122,7 @@ fn exposed(subject: &Subject, case: &Case, seen: &Seen) -> bool {
 }
 
 /// Returns whether the lost commits, which are all after the first `units`, reach into the damaged
-/// bytes or lie behind them, and are not in the checkpoint.
+/// bytes or lie above them, and are not in the checkpoint.
 fn keeps_what_lies_before(subject: &Subject, case: &Case, units: usize) -> bool {
     if units < UNITS / 2
         || matches!(case.harm, Harm::Flip) && subject.kind.log == LogKind::Disk && units + 1 < UNITS

@@ -43,13 +43,13 @@ pub struct Setting {
     pub release: LockRelease,
     /// I/O method. A further method is a further line in [`Setting::all`].
     pub method: Method,
-    /// Method of the paged engine's pages. The methods take turns.
+    /// Method of the paged engine's pages. It alternates from setting to setting.
     pub page_method: Method,
     /// Number of streams of the log; 1 in the paged engine.
     pub streams: u16,
     /// The memory engine's rule for the commits that a commit waits for.
     pub commit_dependencies: CommitDependencies,
-    /// Bytes of a page of the paged engine. The sizes take turns.
+    /// Bytes of a page of the paged engine. The size changes from setting to setting.
     pub page_bytes: usize,
 }
 

@@ -275,7 +275,7 @@ fn a_commit_that_took_everything_back_is_no_gap_behind_a_position(engine: Engine
     let savepoint = nothing.savepoint();
     nothing.put(&table, "nothing", "never").expect("put");
     nothing.rollback_to(&savepoint).expect("rollback to");
-    // A position behind all of these transactions needs the log from here on.
+    // A position of the feed after all of these transactions needs the log from here on.
     long.put(&table, "long", "value").expect("put");
     short.put(&table, "short", "value").expect("put");
     short.commit().expect("commit");

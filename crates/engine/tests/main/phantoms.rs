@@ -114,7 +114,8 @@ fn side_by_side<T: Send>(
     })
 }
 
-/// Returns a table of a database in which a transaction may lose to all others in turn.
+/// Returns a table of a database that runs a transaction again as often as it may lose a conflict
+/// here.
 fn with_table(engine: EngineKind) -> (Database, Table) {
     let mut options = options_for(engine);
     options.advanced.retries = 100_000;

@@ -303,7 +303,8 @@ fn check(history: &[Done]) {
     }
     if ordered < history.len() {
         let rest: Vec<usize> = (0..history.len()).filter(|at| incoming[*at] > 0).collect();
-        // Every transaction left is on or behind a cycle: walk backwards until one repeats.
+        // Every transaction left is on a cycle or is reached from one: walk backwards until a
+        // transaction repeats.
         let mut path = vec![rest[0]];
         loop {
             let at = path[path.len() - 1];

@@ -4,9 +4,10 @@
 //!
 //! A transaction takes a timestamp when it begins (`Clock`), reads the versions below it, and keeps
 //! its writes in its own memory (`transaction`). At its end its versions are put in place and its
-//! reads are validated (`validate`). Then the caller gives the transaction a place in the log, and
-//! decides its status (`TxnStatus`). A transaction that only reads gets a bound below which no
-//! version changes any more (`Slots`). The order of all transactions is that of their timestamps.
+//! reads are validated (`validate`). Then the caller appends the transaction's record to the log,
+//! and decides the transaction's status (`TxnStatus`). A transaction that only reads gets a bound
+//! below which no version changes any more (`Slots`). The order of all transactions is that of
+//! their timestamps.
 //!
 //! Ranks within this engine, below transaction-level waits: 5 queues of the collector; 6 an index's
 //! directory, then one leaf, then a shard of its hash table; 7 the map of tables; 8 a record's

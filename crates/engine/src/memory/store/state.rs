@@ -196,7 +196,7 @@ impl Store {
     }
 
     /// The minimum of `bound`, which is the bound of a reader, and the timestamps of all
-    /// transactions that may still get a place in the log.
+    /// transactions whose records may still be appended to the log.
     pub(crate) fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
         self.slots.in_flight_below(bound)
     }
