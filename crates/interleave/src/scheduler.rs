@@ -74,7 +74,8 @@ impl fmt::Debug for Order {
 enum Thread {
     /// The thread has the turn, or could have it.
     Ready,
-    /// The thread waits until `address` is woken (0: it only sleeps) or the clock shows `limit`.
+    /// The thread waits until `address` is woken or the clock shows `limit`. The address of a sleep
+    /// is 0.
     Waits {
         address: usize,
         limit: Option<u64>,

@@ -6,9 +6,9 @@
 //!
 //! 1. A write is sent again only under its id, so it is applied at most once, however often it is
 //!    sent.
-//! 2. A failed write is reported as not committed only if no replica can have its entry in the log:
-//!    either no try was sent, or each try that was sent was answered with an error that excludes a
-//!    commit. Any other failure is [`Error::Unknown`].
+//! 2. A failed write is reported as not committed only in two cases: no try was sent, or each try
+//!    that was sent was answered with an error that excludes a commit. In both cases no replica can
+//!    have the write's entry in its log. Any other failure is [`Error::Unknown`].
 
 use crate::client_message::{ClientCall, ClientHello, ClientReply, Key, ReadAt};
 use crate::error::{Error, Result, UnknownReason};

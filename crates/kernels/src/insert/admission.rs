@@ -24,9 +24,10 @@
 //!    number of entries: the maximum number of records that fit into the reserve's bytes. The heap
 //!    keeps the bytes themselves.
 //! 6. The reserve is a standing part and a raised part. In files the standing part is smaller while
-//!    the log is young ([`young_bytes`]): critical records undo or finish what is in the log, so
-//!    they never need more than a few times the bytes that were ever appended. A normal reservation
-//!    leaves free the reserve that belongs to its end position, so the reserve grows with the log.
+//!    the log is young ([`young_bytes`]), because critical records only undo or finish what is in
+//!    the log. Such records never need more than a few times the bytes that were ever appended. A
+//!    normal reservation leaves free the reserve that belongs to its end position, so the reserve
+//!    grows with the log.
 
 use super::{BufferSizes, Stalled};
 use crate::frontier::Frontiers;
@@ -196,7 +197,7 @@ impl Admission {
         }
     }
 
-    /// Computes the limits anew.
+    /// Computes the limits from the present frontiers and the given prepared end.
     pub fn refresh(&self, frontiers: &Frontiers, prepared_end: Lsn) {
         self.store(&self.lock(), frontiers, prepared_end);
     }

@@ -36,9 +36,9 @@ pub enum SyncKind {
     /// its record.
     Grouped,
     /// Threads that meet before the write form a slot, and its last thread writes and syncs for all
-    /// of them. If the sync of another thread has covered a thread's record, the thread still syncs
-    /// again, unless its record is older than the other thread's record (the existing scheme of
-    /// Efficient flushing, section 2.2).
+    /// of them. A thread skips its own sync only if another thread has synced for a newer record. A
+    /// sync for an older record does not count, even if it has covered the thread's record (the
+    /// existing scheme of Efficient flushing, section 2.2).
     Slotted,
     /// Threads take turns, and each writes and syncs for itself: the baseline of the papers.
     PerCommit,

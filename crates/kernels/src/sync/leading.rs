@@ -110,8 +110,9 @@ impl Stage {
             self.grouping.wait(rounds);
             requests = requests.and(self.baton.take());
             let own = u64::from(!leader.serves());
-            // A delay is only for a leader without requests and without a write in flight: callers
-            // with requests do not wait, and the next batch fills during a write in flight.
+            // A leader delays only without requests and without a write in flight. A delay gathers
+            // blocked committers, and callers with requests do not block. During a write in flight
+            // the next batch fills without a delay.
             let alone = self.in_flight.is_empty();
             let serves = leader.serves() && requests.any() && alone && self.succession == Succession::Waiters;
             let (begun, more) = if serves {

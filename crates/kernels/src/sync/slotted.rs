@@ -4,9 +4,10 @@
 //! Committers form slots ([`consolidation`](super::consolidation)). Each slot's last thread takes
 //! the sync lock and compares the slot's end with the sync LSN. If the sync LSN is smaller, the
 //! thread syncs and raises the sync LSN to the slot's own end, although the sync has covered
-//! everything written. So if the sync of another thread has covered a thread's record, the thread
-//! still syncs again, unless its end is smaller than the other thread's end. `aggregated` saves
-//! this second sync. `grouped` has no second sync, because it looks at the durable frontier.
+//! everything written. So a thread skips its own sync only if another thread has synced for a
+//! higher end. A sync for a lower end does not count, even if it has covered the thread's record,
+//! and the thread syncs a second time. `aggregated` saves this second sync. `grouped` has no second
+//! sync, because it looks at the durable frontier.
 //!
 //! Invariants:
 //!

@@ -416,8 +416,9 @@ impl Baton {
     }
 
     /// Holder only: takes the waiters for which `reached` holds off the pending list. With
-    /// `appoint`, also takes one of the other waiters off the list, to lead next: the one with the
-    /// lowest end, because every hole below the lowest end lies below the other ends too.
+    /// `appoint`, also takes one of the other waiters off the list, to lead next. This is the
+    /// waiter with the lowest end, because every hole below the lowest end lies below the other
+    /// ends too.
     pub(crate) fn settle(&self, appoint: bool, reached: impl Fn(&Waiter) -> bool) -> Settled {
         self.plain.write();
         let mut covered = Covered::none();

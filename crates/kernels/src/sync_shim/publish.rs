@@ -20,7 +20,7 @@
 pub fn publish_stores() {
     #[cfg(all(target_arch = "aarch64", not(any(miri, loom, katydid_explore))))]
     // SAFETY: the instruction waits, and changes nothing. `nomem` is absent, so that the compiler
-    // does not move earlier stores behind it.
+    // does not move earlier stores to a place after it.
     unsafe {
         std::arch::asm!("dsb ish", options(nostack, preserves_flags))
     }

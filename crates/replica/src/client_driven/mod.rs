@@ -1,6 +1,7 @@
-//! The replication of Efficient flushing (Son, Yeom and Han, section 3.2): the client library sends
-//! each transaction to all replicas at once, each replica commits it in its own log with its own
-//! sync, and the client library acknowledges it when all replicas have answered.
+//! The replication of Efficient flushing (Son, Yeom and Han, section 3.2). The client library sends
+//! each transaction to all replicas at once. Each replica commits the transaction in its own log
+//! with its own sync. The client library acknowledges the transaction when all replicas have
+//! answered.
 //!
 //! This module serves to reproduce the paper's Figures 7 and 8 and Tables 2 and 3, and to compare
 //! with them. This replication does not tolerate failures: one failed replica stops all clients.

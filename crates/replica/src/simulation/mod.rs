@@ -14,8 +14,8 @@
 //!    identify a leadership, because openraft admits several leaders in a term and orders them by
 //!    their numbers.
 //! 2. A read of a register returns the number that was acknowledged last, or a later number that
-//!    its client has begun to write: no acknowledged commit is lost, no read is stale, and no write
-//!    is applied twice, which would set a register back.
+//!    its client has begun to write. So no acknowledged commit is lost, no read is stale, and no
+//!    write is applied twice: a second application would set a register back.
 //! 3. No read returns a write that was reported as not committed, or one half of a write.
 //! 4. A replica that starts again remembers the greatest vote that it has sent to a candidate.
 //! 5. A leader has every entry in its log that was acknowledged before its term began (leader

@@ -146,7 +146,7 @@ impl Marks {
         }
     }
 
-    /// Finds out how far `reserved` is filled.
+    /// Finds out how far the log is filled below `reserved`.
     pub fn scan(&self, reserved: &AtomicU64) -> Scan {
         let mut cutoff = reserved.load(Ordering::SeqCst);
         let used = self.used.load(Ordering::Acquire);
