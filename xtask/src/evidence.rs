@@ -88,7 +88,7 @@ impl Row<'_> {
     }
 }
 
-/// Duration of a step in the last row of `page` in which it passed.
+/// Duration of a step in the last row of `page` in which the step passed.
 pub fn last_passed(page: &str, step: &str) -> Option<Duration> {
     page.lines().rev().find_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();

@@ -35,7 +35,7 @@ pub const SILENCE: Duration = Duration::from_secs(600);
 /// on a machine with ten other tasks. A compiler does not hang as tests do.
 const BUILD_SILENCE: Duration = Duration::from_secs(3600);
 
-/// Name of the current program until cargo prints that it runs one.
+/// Name of the current program until cargo prints that it runs a program.
 const BUILD: &str = "the build";
 
 /// Interval at which the watchdog reads the clock.
@@ -147,8 +147,8 @@ fn hand_on(from: Option<impl Read + Send + 'static>, is_error: bool, to: Sender<
 }
 
 /// Counts the time that the watchdog saw pass since it began to watch. Two readings of the clock
-/// are at most a tick apart, and a little more on a busy machine. If they differ by more than two
-/// ticks, the watchdog did not run in the meantime, and only part of the step is counted.
+/// are about a tick apart, and a little more on a busy machine. If they differ by more than two
+/// ticks, the watchdog did not run in the meantime, and only two ticks are counted.
 struct Seen {
     counted: Duration,
     last: Instant,
@@ -317,9 +317,9 @@ mod tests {
             ControlFlow::Continue(())
         });
         assert!(matches!(end, Ok(End::TimedOut)), "{end:?}");
-        // The kernel ends a killed process some time after the call that kills it, and the process
-        // that adopts it collects it later. A child that is not killed would exist for longer than
-        // a test may run.
+        // The kernel ends a process some time after the call that kills the process. The adopting
+        // process collects the dead process later still. A child that is not killed would exist for
+        // longer than a test may run.
         let is_there = |child: u32| {
             let stat = fs::read_to_string(format!("/proc/{child}/stat"));
             stat.is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))

@@ -35,7 +35,8 @@ const BATCH: usize = 100;
 /// Number of accounts of a branch; TPC-B has 100,000.
 const ACCOUNTS_OF_BRANCH: u64 = 1000;
 
-/// Items, and customers of a district; TPC-C has 100,000 and 3,000.
+/// Number of items; TPC-C has 100,000. `CUSTOMERS_OF_DISTRICT` is the number of customers of a
+/// district; TPC-C has 3,000.
 const ITEMS: u32 = 10_000;
 const CUSTOMERS_OF_DISTRICT: u32 = 300;
 

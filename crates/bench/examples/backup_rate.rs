@@ -1,11 +1,12 @@
 //! Measures the speed of a backup, and what it costs transactions that run at the same time:
 //! `backup_rate --dir D [--records N] [--seconds S] [--rate BYTES] [--engine E]`.
 //!
-//! The first run loads 2 million records of YCSB (2 GB) into `D/db`; later runs use them again. The
-//! program then takes these measurements in turn: the device of D with one sequential writer, and
-//! with one thread that reads and writes as a copy does; the backup alone; workload A alone; and
-//! both together. Because they take turns, a change of the machine's load affects all of them. With
-//! `--rate` it also measures a backup limited to that rate beside the workload. Copies are removed.
+//! The first run loads 2 million records of YCSB (2 GB) into `D/db`; later runs use them again.
+//! Each round of the program then takes these measurements, one after the other: the device of D
+//! with one sequential writer, and with one thread that reads and writes as a copy does; the backup
+//! alone; workload A alone; and both together. A change of the machine's load between two rounds
+//! therefore affects all measurements. With `--rate` it also measures a backup limited to that rate
+//! beside the workload. Copies are removed.
 
 use katydid::{BackupOptions, Database, EngineKind, Options};
 use katydid_device::{AlignedBuffer, Create, Directory, FileDirectory, Method, WriteMode};

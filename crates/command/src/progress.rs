@@ -16,7 +16,7 @@ pub struct Progress {
     quiet: bool,
 }
 
-/// Length of the bar.
+/// Number of steps of the bar.
 const FULL: u64 = 1000;
 
 impl Progress {

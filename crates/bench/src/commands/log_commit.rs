@@ -131,7 +131,8 @@ impl LogCommit {
     }
 }
 
-/// The case, and one copy of it without each of these heuristics that its protocol uses.
+/// The case, and for each of these heuristics that the case's protocol uses, a copy of the case
+/// without the heuristic.
 fn with_ablations(case: Case, off: &[Heuristic]) -> Vec<Case> {
     let used = if case.log.in_nvram() { &[] } else { case.sync.heuristics() };
     let used = off.iter().filter(|heuristic| used.contains(heuristic));

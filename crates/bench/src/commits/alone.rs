@@ -1,4 +1,4 @@
-//! Runs a case on the log alone. Each commit is one record, and its client waits until it is
+//! Runs a case on the log alone. Each commit is one record, and is acknowledged when the record is
 //! durable.
 //!
 //! Clients block in each commit, or go on while several of their commits wait. Every blocking
@@ -97,8 +97,8 @@ fn threads(log: &Log, case: &Case, payload: usize, time: Duration) -> Result<Vec
         let workers: Vec<_> = clients.into_iter().map(run).collect();
         ready.wait();
         let since = Instant::now();
-        // Continues when the time is over, because a client that waits for room sees the end only
-        // when it gets room.
+        // Trim the log even when the time is over, because a client that waits for room in the log
+        // notices the end only when it gets room.
         while !workers.iter().all(|worker| worker.is_finished()) {
             let left = time.saturating_sub(since.elapsed());
             if left.is_zero() {

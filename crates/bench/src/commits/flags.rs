@@ -95,7 +95,7 @@ impl Common {
         (Duration::from_secs_f64(seconds), rounds)
     }
 
-    /// Takes possession of the folder.
+    /// Makes the stage in the folder, which must be new or empty.
     pub fn stage(&self) -> Result<Stage> {
         let own = FileOptions::default();
         let tuned = Tuned {

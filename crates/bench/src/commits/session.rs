@@ -40,7 +40,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Takes possession of the folder and prints the head.
+    /// Makes the stage in the folder, which must be new or empty, and prints the head.
     pub fn new(common: &'a Common, scale: Option<Scale>, what: &str, options: &str) -> Result<Session<'a>> {
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);

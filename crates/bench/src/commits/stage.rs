@@ -63,8 +63,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Takes possession of a new or empty folder, and of new or empty folders of stripes, which may
-    /// lie inside the folder.
+    /// Makes a stage in the folder `path`. All given folders must be new or empty. The folders of
+    /// stripes may lie inside `path`.
     pub fn new(
         path: PathBuf,
         nvram: PathBuf,

@@ -5,7 +5,7 @@
 //! distinct shape, so that lines which lie on each other can be distinguished.
 
 const WIDTH: f64 = 480.0;
-/// Height of the plot.
+/// Height of the plot in pixels. All lengths and positions in this file are in pixels.
 const PLOT: f64 = 300.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
@@ -16,12 +16,12 @@ const AXIS: f64 = 56.0;
 const ROW: f64 = 16.0;
 /// Column at which names of lines begin.
 const NAMES: f64 = 50.0;
-/// Maximum characters in a row of text. The widest texts that were seen take 7 pixels a character
-/// in titles and 6 elsewhere.
+/// Maximum characters in a row of a title. The widest titles take 7 pixels a character, all other
+/// texts 6.
 const TITLE_CHARS: usize = 60;
 const TEXT_CHARS: usize = 68;
 const NAME_CHARS: usize = 62;
-/// Width in pixels of a digit below the plot.
+/// Width of a digit below the plot.
 const DIGIT: f64 = 7.0;
 /// Maximum number of points on the x axis that each get a number. With more points, round numbers
 /// are shown.

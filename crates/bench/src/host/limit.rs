@@ -37,8 +37,8 @@ impl Writes {
     }
 }
 
-/// The device's rate of raw durable writes, which the rate of durable commits cannot exceed. It is
-/// measured shortly before the run with which it is compared.
+/// The device's rate of raw durable writes, which the rate of durable commits cannot exceed. The
+/// rate is measured shortly before the run with which it is compared.
 #[derive(Debug, Clone)]
 pub struct Limit {
     /// I/O method of the raw writes.

@@ -16,8 +16,8 @@ pub struct Stripes {
 }
 
 impl Stripes {
-    /// Takes possession of new or empty folders; `None` if `paths` is empty. The folders may lie
-    /// inside `dir`, the folder of all other files.
+    /// Stripes over the folders `paths`, which must be new or empty; `None` if `paths` is empty.
+    /// The folders may lie inside `dir`, the folder of all other files.
     pub fn take(paths: &[PathBuf], dir: &Path) -> Result<Option<Stripes>> {
         if paths.is_empty() {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Stripes {
         &self.directory
     }
 
-    /// Removes everything called `name` in all folders. None of it may be open.
+    /// Removes everything called `name` in all folders. None of these files may be open.
     pub fn forget(&self, name: &str) -> Result<()> {
         for (path, _) in &self.folders {
             let path = path.join(name);

@@ -54,8 +54,8 @@ pub struct LogFolder {
 }
 
 impl LogFolder {
-    /// Takes possession of a new or empty folder, and of new or empty folders of stripes, which may
-    /// lie inside the folder.
+    /// Makes a folder of logs in `path`. All given folders must be new or empty. The folders of
+    /// stripes may lie inside `path`.
     pub fn new(
         path: PathBuf,
         stripes: &[PathBuf],

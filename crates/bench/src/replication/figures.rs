@@ -95,8 +95,9 @@ impl Figure {
         matches!(self, Figure::TableTwo | Figure::TableThree)
     }
 
-    /// The figure's own schemes. Raft has no counters of committers, and transactions that read run
-    /// only in the process of its leader.
+    /// The figure's own schemes. Figure 8 leaves out Raft, because transactions that read run only
+    /// in the process of a Raft leader. The tables leave out Raft, because a Raft group has no
+    /// counters of committers.
     fn schemes(self) -> &'static [Scheme] {
         match self {
             Figure::Seven => &Scheme::ALL,

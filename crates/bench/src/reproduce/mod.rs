@@ -184,7 +184,8 @@ impl Reproduce {
         experiment.arguments(self.quick, &folder.display().to_string(), &work.display().to_string())
     }
 
-    /// The chapter that an earlier run has left, if its arguments, commit and machine are the same.
+    /// The chapter of an experiment, with the result of an earlier run if that run had these
+    /// arguments, this commit and this machine.
     fn kept(&self, experiment: Experiment, head: &Head) -> Chapter {
         let kept = self.folder(&experiment);
         let same = |done: &Done| {

@@ -95,7 +95,8 @@ impl<'p> Watch<'p> {
         }
     }
 
-    /// Takes what the workers have recorded.
+    /// Takes the latencies that the workers have recorded, and ends the current interval. `last` is
+    /// true at the end of the run.
     pub(super) fn collect<W: Workload>(&mut self, sinks: &[Arc<Sink<W>>], last: bool) {
         let mut taken = Latencies::default();
         sinks.iter().for_each(|sink| sink.take_latencies(&mut taken));

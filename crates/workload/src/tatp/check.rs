@@ -22,7 +22,7 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The number of rows differs from what was loaded, plus inserted, minus deleted.
+    /// The number of rows differs from the number loaded plus inserted minus deleted.
     #[error("table {table} has {found} rows, not {expected}")]
     Rows {
         /// The table.

@@ -1,4 +1,4 @@
-//! The papers' figures: the settings that each varies, and the results of its paper.
+//! The papers' figures: the settings that each figure varies, and the results of the paper.
 //!
 //! Pure functions. There is one file for each paper. A list of the command line replaces the
 //! figure's own list. A list that the figure does not vary is refused.
