@@ -3,8 +3,8 @@
 //!
 //! The first run makes `D/db` with a million rows of 100 bytes and 100,000 changes in the log after
 //! its last checkpoint; later runs use it again. Three times are measured, each from the call until
-//! a row is read: a read-only opening of a closed database; a read-only opening after the owner
-//! process was killed, which recovers in memory; and a request through the socket of the owner
+//! a row is read: a read-only opening of a closed database; a read-only opening that recovers in
+//! memory, after the owner process was killed; and a request through the socket of the owner
 //! process. The owner process is this program, run again.
 
 use katydid::{Database, EngineKind, Options};

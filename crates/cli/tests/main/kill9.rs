@@ -3,7 +3,7 @@
 //!
 //! After each kill the tests check four things: all acknowledged transactions are there; every
 //! unacknowledged transaction that is there was begun, is complete, and follows in order; `verify`
-//! finds no fault; and opening recovers.
+//! finds no fault; and the database can be opened.
 
 use crate::program::{command, run_in, seeded};
 use katydid::{Database, EngineKind, Options, Table};

@@ -274,6 +274,10 @@ struct Shared {
 
 /// Runs `workload` on `tables` of `store` as `plan` says, until a limit is reached, the sources end
 /// or `stop` is set. `tables` are in the order in which the workload numbers them.
+///
+/// # Errors
+/// [`DriveError::Plan`] if the plan cannot be run; [`DriveError::Store`] with the first failure of
+/// the store.
 pub fn drive<S: Store, W: Workload>(
     store: &S,
     tables: &[&str],

@@ -3,12 +3,12 @@
 //!
 //! The method is rejection-inversion: Hörmann and Derflinger, "Rejection-inversion to generate
 //! variates from monotone discrete distributions", TOMACS 1996. The generator draws a point under
-//! the curve `x^-skew` between 1/2 and `items + 1/2` by inverting the curve's integral. It takes
-//! the nearest item if the point also lies in the part of the area that this item owns, which is
-//! nearly always the case, and otherwise draws again. The proportions are therefore exact, the
-//! generator needs neither tables nor sums, and 10^10 items cost no more than 10 items. (YCSB's
-//! generator, after Gray et al., SIGMOD 1994, is exact for the first two items only and needs a
-//! skew below 1.)
+//! the curve `x^-skew` between 1/2 and `items + 1/2` by inverting the curve's integral. If the
+//! point also lies in the part of the area that belongs to the nearest item, which is nearly always
+//! the case, the generator takes this item. Otherwise the generator draws again. The proportions
+//! are therefore exact, the generator needs neither tables nor sums, and 10^10 items cost no more
+//! than 10 items. (YCSB's generator, after Gray et al., SIGMOD 1994, is exact for the first two
+//! items only and needs a skew below 1.)
 
 use fastrand::Rng;
 

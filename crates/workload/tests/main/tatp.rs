@@ -1,6 +1,6 @@
-//! TATP on Katydid: with both engines, both kinds of lock release and commits that block or have
-//! callbacks, all rows belong to each other and every acknowledged change is present, also after
-//! the database is opened again.
+//! TATP on Katydid: all rows belong to each other and every acknowledged change is present, also
+//! after the database is opened again. Runs vary the engine, the rule for lock release, and whether
+//! commits block or have callbacks.
 
 use katydid::{AdvancedOptions, Database, EngineKind, LockRelease, MemoryOptions, Options, PagedOptions};
 use katydid_workload::KatydidStore;

@@ -1,5 +1,5 @@
-//! TPC-B on Katydid: with both kinds of lock release and commits that block or have callbacks, all
-//! sums agree, also after the database is opened again.
+//! TPC-B on Katydid: all sums agree, also after the database is opened again. Runs vary the rule
+//! for lock release, and whether commits block or have callbacks.
 
 use katydid::{AdvancedOptions, Database, LockRelease, Options, PagedOptions};
 use katydid_workload::KatydidStore;

@@ -1,6 +1,6 @@
-//! TPC-C on Katydid: with both engines, both kinds of lock release and commits that block or have
-//! callbacks, the conditions hold and every acknowledged order is present, also after the database
-//! is opened again.
+//! TPC-C on Katydid: the conditions hold and every acknowledged order is present, also after the
+//! database is opened again. Runs vary the engine, the rule for lock release, and whether commits
+//! block or have callbacks.
 
 use katydid::{AdvancedOptions, Database, EngineKind, LockRelease, MemoryOptions, Options, PagedOptions};
 use katydid_workload::KatydidStore;
