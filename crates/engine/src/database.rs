@@ -85,7 +85,7 @@ impl Database {
     /// removed. Recovery keeps its writes in memory, 4 KiB for each block of 4 KiB that it changes.
     /// The memory engine takes as much memory as when it is opened for writing.
     ///
-    /// Every transaction is a read view. Writes, new tables, dropped tables and checkpoints fail
+    /// Every transaction is a read view. Writes, new, renamed and dropped tables, and checkpoints fail
     /// with `Error::ReadOnly`. No thread is started, and [`Database::close`] writes nothing.
     ///
     /// Several processes may have the database open for reading at a time. While they have, no
@@ -257,10 +257,12 @@ impl Database {
     ///
     /// # Errors
     /// `Error::TableExists` if there is a table `to`, even if `to` equals `from`;
-    /// `Error::TableName` if a name is not allowed. The errors of [`Transaction::put`] and
-    /// [`Transaction::commit`]. After `Error::Poisoned` the next opening decides which name the
-    /// table has. After any other error nothing is changed.
+    /// `Error::ReadOnly` if the database was opened for reading only; `Error::TableName` if a name
+    /// is not allowed. The errors of [`Transaction::put`] and [`Transaction::commit`]. After
+    /// `Error::Poisoned` the next opening decides which name the table has. After any other error
+    /// nothing is changed.
     pub fn rename_table(&self, from: &str, to: &str) -> Result<bool> {
+        self.check_access()?;
         Call::enter(&self.of)?.rename_table(from, to)
     }
 

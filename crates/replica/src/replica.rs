@@ -5,7 +5,7 @@
 //! group first, then the log and the engine.
 
 use crate::certifier::Refusal;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, UnknownReason};
 use crate::group::Group;
 use crate::ids::{ReplicaId, RequestId};
 use crate::options::{ReplicaOptions, Replicated, WriteOptions};
@@ -49,14 +49,24 @@ struct Shared {
 
 /// The outcome of a write in flight, as a future. Dropping it does not change the outcome.
 #[derive(Debug)]
-pub struct WriteFuture(oneshot::Receiver<Result<Committed>>);
+pub struct WriteFuture {
+    id: RequestId,
+    answer: oneshot::Receiver<Result<Committed>>,
+}
 
 impl Future for WriteFuture {
     type Output = Result<Committed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map(|told| told.unwrap_or(Err(Error::Closed)))
+        let id = self.id;
+        Pin::new(&mut self.answer).poll(cx).map(|answer| answered(id, answer.ok()))
     }
+}
+
+/// Returns the outcome of a write. `None` means that the write's task was dropped, because the
+/// replica was closed: the entry may be in the log, and may still commit.
+fn answered(id: RequestId, answer: Option<Result<Committed>>) -> Result<Committed> {
+    answer.unwrap_or(Err(Error::Unknown { id, reason: UnknownReason::Stopped }))
 }
 
 impl Replica {
@@ -173,20 +183,25 @@ impl Replica {
     /// acknowledged.
     ///
     /// # Errors
-    /// Those of [`Replica::write_with`]. [`Error::Closed`] if the replica is closed before the
-    /// outcome.
+    /// Those of [`Replica::write_with`]. [`Error::Closed`] if the replica was closed before the call;
+    /// [`Error::Unknown`] if it is closed before the outcome.
     pub fn write(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> Result<Committed> {
+        self.check()?;
         let (told, answer) = std::sync::mpsc::channel();
         self.write_with(id, set, options, move |outcome| drop(told.send(outcome)));
-        answer.recv().unwrap_or(Err(Error::Closed))
+        answered(id, answer.recv().ok())
     }
 
     /// Writes like [`Replica::write`], as a future that any executor may poll. The future returns
     /// the errors of [`Replica::write`].
     pub fn write_async(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> WriteFuture {
         let (told, answer) = oneshot::channel();
-        self.write_with(id, set, options, move |outcome| drop(told.send(outcome)));
-        WriteFuture(answer)
+        let done = move |outcome| drop(told.send(outcome));
+        match self.check() {
+            Ok(()) => self.write_with(id, set, options, done),
+            Err(closed) => done(Err(closed)),
+        }
+        WriteFuture { id, answer }
     }
 
     /// Writes like [`Replica::write`], and calls `done` with the outcome on a thread of the
@@ -263,7 +278,7 @@ impl Replica {
                     let tell = move |answer| drop(told.send(committed(id, answer)));
                     let waiting = self.shared.group.waiting.clone();
                     self.shared.handle.spawn(waiting.follow(written, Some(id), options, Some(permit), tell));
-                    let Committed { index, reached, .. } = outcome.recv().unwrap_or(Err(Error::Closed))?;
+                    let Committed { index, reached, .. } = answered(id, outcome.recv().ok())?;
                     return Ok(Committed { value, index, reached });
                 }
                 (Err(Refusal::Conflict(number)), _) => certifier.wait(number, CONFLICT_WAIT),
@@ -363,10 +378,14 @@ impl Replica {
 
     /// Runs a step on the replica's runtime, and waits for its result.
     fn run<T: Send + 'static>(&self, step: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
-        if self.shared.runtime.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
-            return Err(Error::Closed);
-        }
+        self.check()?;
         run(&self.shared.handle, step)
+    }
+
+    /// Fails if the replica is closed.
+    fn check(&self) -> Result<()> {
+        let is_closed = self.shared.runtime.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        if is_closed { Err(Error::Closed) } else { Ok(()) }
     }
 }
 
@@ -416,6 +435,19 @@ mod tests {
     use crate::store::Identity;
     use crate::transport::Tcp;
     use std::sync::OnceLock;
+
+    /// A closed replica drops the tasks of writes whose entries may be in its log.
+    #[test]
+    fn a_write_whose_task_is_dropped_has_an_unknown_outcome() {
+        let id = RequestId { client: 1, sequence: 2 };
+        let (told, answer) = oneshot::channel();
+        drop(told);
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let outcome = Pin::new(&mut WriteFuture { id, answer }).poll(&mut context);
+        let Poll::Ready(Err(error)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(error.to_string(), Error::Unknown { id, reason: UnknownReason::Stopped }.to_string());
+        assert!(answered(id, None).is_err_and(|error| error.is_unknown()));
+    }
 
     #[test]
     fn strangers_are_refused_in_the_handshake() {

@@ -124,6 +124,7 @@ fn nothing_can_be_changed(engine: EngineKind) {
     refused(txn.get_for_update(&table, "k").map(drop));
     txn.commit().unwrap();
     refused(database.table("new").map(drop));
+    refused(database.rename_table("t", "u").map(drop));
     refused(database.drop_table("t").map(drop));
     refused(database.checkpoint());
     assert_eq!(rows(&database, ..), model);

@@ -305,8 +305,16 @@ impl Followed<'_> {
                 PendingCall::Nothing
             }
             libc::SYS_truncate
+            | libc::SYS_creat
+            | libc::SYS_openat2
+            | libc::SYS_link
             | libc::SYS_linkat
+            | libc::SYS_symlink
             | libc::SYS_symlinkat
+            | libc::SYS_mknod
+            | libc::SYS_mknodat
+            | libc::SYS_rmdir
+            | libc::SYS_dup2
             | libc::SYS_sync
             | libc::SYS_syncfs
             | libc::SYS_io_uring_register
