@@ -85,8 +85,8 @@ impl Database {
     /// removed. Recovery keeps its writes in memory, 4 KiB for each block of 4 KiB that it changes.
     /// The memory engine takes as much memory as when it is opened for writing.
     ///
-    /// Every transaction is a read view. Writes, new, renamed and dropped tables, and checkpoints fail
-    /// with `Error::ReadOnly`. No thread is started, and [`Database::close`] writes nothing.
+    /// Every transaction is a read view. Writes, new, renamed and dropped tables, and checkpoints
+    /// fail with `Error::ReadOnly`. No thread is started, and [`Database::close`] writes nothing.
     ///
     /// Several processes may have the database open for reading at a time. While they have, no
     /// process can open it for writing.

@@ -183,8 +183,8 @@ impl Replica {
     /// acknowledged.
     ///
     /// # Errors
-    /// Those of [`Replica::write_with`]. [`Error::Closed`] if the replica was closed before the call;
-    /// [`Error::Unknown`] if it is closed before the outcome.
+    /// Those of [`Replica::write_with`]. [`Error::Closed`] if the replica was closed before the
+    /// call; [`Error::Unknown`] if it is closed before the outcome.
     pub fn write(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> Result<Committed> {
         self.check()?;
         let (told, answer) = std::sync::mpsc::channel();
