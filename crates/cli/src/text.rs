@@ -1,9 +1,9 @@
 //! Conversion of keys and values to text, and back. Pure.
 //!
 //! Valid UTF-8 is printed unchanged, with two exceptions. Backslash, tab, line feed and carriage
-//! return become `\\`, `\t`, `\n` and `\r`. Each byte of other control characters, and of
-//! characters that separate lines or change the direction of text, becomes `\xNN`. Bytes that are
-//! not UTF-8 also become `\xNN`.
+//! return become `\\`, `\t`, `\n` and `\r`. Other control characters, and characters that separate
+//! lines or change the direction of text, are written as one `\xNN` for each byte. A byte that is
+//! not UTF-8 becomes `\xNN`.
 //!
 //! 1. `unescape(escape(bytes)) == bytes` for all bytes.
 //! 2. Escaped text has no control character, so no tab or line end in a value looks like a

@@ -6,7 +6,7 @@
 //!
 //! | event | what the scheduler does |
 //! |---|---|
-//! | the thread calls [`pause`] or [`pause_between`] | the scheduler records the place; the seed decides whether another thread goes on |
+//! | the thread calls [`pause`] or [`pause_between`] | the scheduler records the place; the seed decides whether another thread goes on. After 2,000 such calls in one turn, another thread goes on if one can |
 //! | the thread waits for a futex (any latch, condition variable or `park` of `std` and `parking_lot`, in any crate) | the thread sleeps until another thread wakes the futex; another thread goes on |
 //! | the thread yields or sleeps (`sched_yield`, `nanosleep`) | another thread goes on if one can |
 //! | the thread ends | another thread goes on |
@@ -17,9 +17,11 @@
 //! the scheduler, and all other system calls, on to the C library. The crate also defines
 //! `sched_yield`, `nanosleep`, `clock_nanosleep`, `clock_gettime` and `getrandom`.
 //!
-//! The threads have a clock of their own, which advances by 1 us at each place. If all threads
-//! wait, and at least one of them with a time limit, the clock jumps to the earliest limit. So a
-//! test does not wait for its limits in real time, and a limit ends the same wait in each run.
+//! The threads have a clock of their own. The clock advances by 1 us at each call of [`pause`] or
+//! [`pause_between`], and at each reading of the clock after the 100th since such a call. The clock
+//! advances by 1 ms when a thread yields and no other thread can go on. If all threads wait, and at
+//! least one of them with a time limit, the clock jumps to the earliest limit. So a test does not
+//! wait for its limits in real time, and a limit ends the same wait in each run.
 //!
 //! Turns and clock depend only on the seed. So a seed names one order of all events, and a thread
 //! runs alone between two events. The scheduler does not control the following:
@@ -39,8 +41,8 @@
 //! If all threads wait without a limit, and no thread from outside wakes one of them within
 //! [`STUCK`], the process prints the order and aborts.
 //!
-//! The scheduler works on Linux on x86-64 and aarch64. On other systems [`run`] runs one task after
-//! the other.
+//! The scheduler runs on Linux. Its definition of `syscall` is known to be correct on x86-64 and
+//! aarch64 (rule 1 of `calls`). On other systems [`run`] runs one task after the other.
 
 #![cfg_attr(not(target_os = "linux"), forbid(unsafe_code))]
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "tasks run one after the other there"))]

@@ -1,15 +1,16 @@
 //! The state of a simulated device, and the one place where a call becomes a step.
 //!
-//! Latches, in this order: `World` (everything but bytes; one for the device), then an inode's
-//! image. The condition variable `changed` goes with `World`: stalled callers, and tests that wait
-//! for them, sleep on it.
+//! A thread takes `World`'s latch before an inode's latch. An inode's latch guards the image and
+//! the latest name of one file; `World`'s latch, one for the device, guards the rest. The condition
+//! variable `changed` belongs to `World`'s latch: stalled callers, and tests that wait for stalled
+//! callers, sleep on it.
 //!
 //! Invariants:
 //!
 //! 1. Every call that changes the device takes exactly one step, numbered from 0 in the order the
-//!    calls got the latch.
-//! 2. The step at which the device crashes takes effect as un-synced only; nothing takes effect
-//!    after it.
+//!    calls got the latch. Dropping the cache of a file (`drop_cache`) takes no step.
+//! 2. The step at which the device crashes takes effect without being synced, so the crash may undo
+//!    it. No later step takes effect.
 //! 3. `used` is the sum of the lengths of all files that a name or an open handle still reaches.
 
 use super::faults::{Fault, Plan};
@@ -119,7 +120,7 @@ pub(super) struct Shared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Succeed,
-    /// Takes effect as un-synced, then reports the crash.
+    /// Takes effect without being synced, then reports the crash.
     Crash,
     Fail(Fault),
 }

@@ -1,11 +1,12 @@
 //! The locks that one transaction holds. The list answers repeated requests, and says what to
 //! release at the end.
 //!
-//! Only the transaction's thread uses the list, so it needs no latch. The bytes of all keys lie in
-//! one buffer, and an index of hashes is made for more than [`UNINDEXED`] keys. So most
-//! acquisitions allocate no memory here. Memory is bounded by the locks held, and freed when a
-//! large transaction ends. An emptied list is reused by the next transaction together with its lock
-//! spaces, so that their reference counts do not change with each transaction.
+//! One thread at a time uses the list (the lock calls borrow it exclusively), so the list needs no
+//! latch. The bytes of all keys lie in one buffer, and an index of hashes is made for more than
+//! [`UNINDEXED`] keys. So most acquisitions allocate no memory here. Memory is bounded by the locks
+//! held, and freed when a large transaction ends. An emptied list is reused by the next transaction
+//! together with its lock spaces, so that the reference counts of the spaces do not change with
+//! each transaction.
 
 use super::OWN_AFTER;
 use super::mode::PointMode;
@@ -72,10 +73,11 @@ pub(crate) struct TxnLocks {
     /// held.
     index: Vec<u32>,
     parker: Option<Arc<Parker>>,
-    /// The thread that uses this list. Kept for the next transaction, like the vectors.
+    /// The transaction that uses this list, and the thread that used this transaction last. Kept
+    /// for the next transaction, like the vectors.
     owner: Option<Arc<CachePadded<Owner>>>,
-    /// True if each wait checks, before it sleeps, whether its own thread was the last to use a
-    /// blocker.
+    /// True if each wait checks at once, not after [`OWN_AFTER`], whether the waiting thread was
+    /// the last to use a transaction that blocks it.
     asks_at_once: bool,
 }
 
@@ -120,13 +122,14 @@ impl TxnLocks {
         }
     }
 
-    /// From now on, each wait checks, before it sleeps, whether its own thread was the last to use
-    /// a blocker.
+    /// From now on, each wait checks before it sleeps whether the waiting thread was the last to
+    /// use a transaction that blocks it.
     pub(super) fn ask_at_once(&mut self) {
         self.asks_at_once = true;
     }
 
-    /// Time after which a wait checks whether its own thread was the last to use a blocker.
+    /// Time after which a wait checks whether the waiting thread was the last to use a transaction
+    /// that blocks it.
     pub(super) fn asks_after(&self) -> Duration {
         if self.asks_at_once { Duration::ZERO } else { OWN_AFTER }
     }
@@ -170,8 +173,9 @@ impl TxnLocks {
         &self.spaces[at as usize].space
     }
 
-    /// The spaces in use, each with two flags: whether an exclusive point is held, and whether a
-    /// range is held.
+    /// The spaces of the list, each with two flags: whether an exclusive point is held, and whether
+    /// a range is held. Both flags are false for a space that is only kept from an earlier
+    /// transaction.
     pub(super) fn spaces(&self) -> impl Iterator<Item = (&Arc<LockSpace>, bool, bool)> {
         self.spaces.iter().map(|held| (&held.space, held.writes, !held.ranges.is_empty()))
     }

@@ -5,16 +5,17 @@
 //! 2.1; Cicada with P-WAL, the non-group commit of figures 4 and 5). The protocol is slow on
 //! purpose.
 //!
-//! A commit that no thread waits for is queued. One thread takes the queued commits in the order of
+//! A commit that no thread waits for is queued. The syncer takes the queued commits in the order of
 //! their LSNs, and writes and syncs each by itself, so the durable frontier stops at the end of
-//! each.
+//! each. If the syncer cannot be started, requesting threads serve the queue. Several such threads
+//! may serve at once, and then take their turns in any order.
 //!
 //! Invariants:
 //!
-//! 1. A requested commit is queued until its turn begins. When its turn ends, the commit is
-//!    settled.
-//! 2. A thread that finds the queue empty before its own entry makes sure that a thread serves the
-//!    queue: the syncer, or itself. The serving thread goes on until the queue is empty.
+//! 1. A requested commit is queued until the thread that serves the queue takes it. When the
+//!    commit's turn ends, the commit is settled.
+//! 2. A thread that adds an entry to an empty queue makes sure that a thread serves the queue: the
+//!    syncer, or itself. The serving thread goes on until the queue is empty.
 
 use super::rounds::{Ask, Plan, Rounds, Stopwatch, SyncProtocol};
 use super::syncer::Syncers;
@@ -77,7 +78,8 @@ pub(super) fn write_to(rounds: &dyn Rounds, end: Lsn, level: Durability, only_ow
                 }
             }
             Plan::Nothing { needs_sync: true, .. } => rounds.sync(false),
-            // There is a hole below this record. The owner of the hole is about to fill it.
+            // Another thread is about to fill a hole below this record, or performs the write that
+            // must end first.
             Plan::Nothing { .. } | Plan::Blocked => {
                 rest(step);
                 step += 1;

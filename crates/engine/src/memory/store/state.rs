@@ -144,7 +144,8 @@ impl Store {
 
     // ---- transactions
 
-    /// Ends all present and later waits of transactions that begin while too many are open.
+    /// Ends every present and later wait for a slot, as if its time were over. A transaction that
+    /// begins while every slot is taken waits for one.
     pub(crate) fn end_waits(&self) {
         self.slots.shut();
     }
@@ -168,9 +169,10 @@ impl Store {
         }
     }
 
-    /// Notes that a transaction is about to be acknowledged that has seen or written versions up to
-    /// `timestamp` ([`Validated::seen_to`]). A transaction that begins to read from now on sees
-    /// these versions, too. If no transaction is acknowledged, no old version is collected.
+    /// Notes that a transaction is about to be acknowledged. The transaction has seen or written
+    /// versions up to `timestamp` ([`Validated::seen_to`]). A transaction that begins to read from
+    /// now on sees these versions, too. If no transaction is acknowledged, no old version is
+    /// collected.
     pub(crate) fn acknowledge(&self, timestamp: Timestamp) {
         self.slots.acknowledge(timestamp);
     }
@@ -211,7 +213,8 @@ impl Store {
         self.limit.used()
     }
 
-    /// Number of transactions whose replaced versions were not yet cut off.
+    /// Number of transactions with records in the queues of the collector: records to prune, and
+    /// tombstones to remove.
     pub(crate) fn uncollected(&self) -> usize {
         self.collector.waiting()
     }

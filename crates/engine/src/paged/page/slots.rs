@@ -14,8 +14,8 @@
 //!    overlap.
 //! 2. `garbage` is the number of heap bytes that belong to no cell, so `free space = heap start -
 //!    end of slots + garbage`.
-//! 3. An edit makes room first and changes slots afterwards. It fails with `Full` before it has
-//!    changed anything visible.
+//! 3. An edit first checks whether the page has room. Without room, the edit fails with `Full` and
+//!    has changed nothing.
 
 use super::header;
 use super::key;
@@ -165,7 +165,8 @@ pub(super) fn compact(page: &mut [u8]) {
     header::set_garbage(page, 0);
 }
 
-/// Takes `length` bytes off the bottom of the heap, which has room for them.
+/// Extends the heap downwards by `length` bytes of the free area, which has room for them. Returns
+/// the new heap start.
 fn allocate(page: &mut [u8], length: usize) -> usize {
     let at = header::heap_start(page) - length;
     header::set_heap_start(page, at);
@@ -256,8 +257,8 @@ pub(super) fn resize(page: &mut [u8], index: usize, length: usize, keep: usize) 
     Ok(&mut page[at..at + length])
 }
 
-/// Returns the first slot of the upper half if the page is now split into two halves of about equal
-/// bytes. At least one slot stays on either side. Needs two slots.
+/// Returns the slot at which to split the page into halves of about equal bytes: the first slot of
+/// the upper half. At least one slot stays on either side. Needs two slots.
 pub(super) fn split_point(page: &[u8]) -> usize {
     let count = header::count(page);
     let half = used_bytes(page) / 2;

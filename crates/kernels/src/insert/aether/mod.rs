@@ -5,10 +5,12 @@
 //!
 //! | | contenders for the latch | the way in which ranges become filled |
 //! |---|---|---|
-//! | `consolidated` (C) | form a group in a slot ([`slots`]) | by the last member, latch held |
+//! | `consolidated` (C) | form a group in a slot ([`slots`]) | by the last member under the latch |
 //! | `decoupled` (D) | wait for the latch | in turn, after the previous range ([`order`]) |
 //! | `hybrid` (CD) | as C | as D |
 //! | `delegated` (CDME) | as C | in turn, or by the previous range's owner ([`queue`]) |
+//!
+//! In `consolidated` the last member of a group gives back the latch that the group's leader took.
 //!
 //! Every appending thread runs this code. Invariants:
 //!
@@ -21,10 +23,11 @@
 //!
 //! Differences from the paper, and points that the paper leaves open:
 //!
-//! - The paper waits for buffer space under the mutex. Here no thread waits under the latch. A
-//!   reservation that is not admitted is refused. A refused group dissolves, because a member's own
-//!   bytes may fit where the group's total does not. Each member then asks once for itself, and
-//!   gets `Stalled` if it is refused too. Records that may use the reserve form no groups.
+//! - The paper waits for buffer space under the mutex. Here no thread waits for buffer space under
+//!   the latch; a leader may wait under it for a free slot. A reservation that is not admitted is
+//!   refused. A refused group dissolves, because a member's own bytes may fit where the group's
+//!   total does not. Each member then asks once for itself, and gets `Stalled` if it is refused
+//!   too. Records that may use the reserve form no groups.
 //! - The paper's threads choose a slot at random. Here a thread begins with the slot of its
 //!   session's number, and tries the slots after it in turn.
 //! - The paper's groups have no maximum size. Here a group has at most an eighth of the ring,
@@ -206,8 +209,8 @@ impl BufferAccess for OnBuffer<'_> {
 
 /// Makes `open` slots in which groups form.
 pub(super) fn slots(open: usize, sizes: &BufferSizes) -> Slots {
-    // Slots beyond those in the array. At least one thread uses each slot that is neither in the
-    // array nor free. If all of these slots are in use, leaders wait for one.
+    // Number of slots beyond those in the array. Each slot that is neither in the array nor free is
+    // used by the threads of a group. If no slot is free, a leader waits for one.
     const SPARE: usize = 64;
     let most = (sizes.ring_bytes / 8) as u64;
     Slots::new(open, open + SPARE, most, Built::default())

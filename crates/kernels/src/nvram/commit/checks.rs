@@ -1,12 +1,12 @@
 //! Persist at commit under the checkers: everything below the durable frontier is persisted. One
 //! thread at a time persists, and only memory that no other thread owns.
 //!
-//! One unit is one "byte". Each position has two plain cells. The appender writes the first cell, a
-//! pass reads it, and a thread that reuses the memory writes it again. A pass writes the second
-//! cell, and a thread that has seen the durable frontier reads it. So the checkers see the
-//! following faults as data races or as an empty cell: a pass over bytes that are not filled, two
-//! passes at once, a pass over trimmed bytes, and a frontier that advances too early. No thread
-//! waits: a pass that finds the turn taken does nothing.
+//! Each record of this model takes one position. A position has two plain cells. The appender
+//! writes the first cell, a pass reads it, and a thread that reuses the memory writes it again. A
+//! pass writes the second cell, and a thread that has seen the durable frontier reads it. So the
+//! checkers see the following faults as data races or as an empty cell: a pass over records that
+//! are not filled, two passes at once, a pass over trimmed records, and a frontier that advances
+//! too early. No thread waits: a pass that finds the turn taken does nothing.
 
 use super::*;
 use crate::checked;
