@@ -125,7 +125,7 @@ impl<'a> RecordRef<'a> {
 pub(crate) enum RecordFilter {
     /// Records that users appended.
     Users,
-    /// Also the log's own records.
+    /// Records that users appended, and records that the log appends for itself.
     All,
 }
 

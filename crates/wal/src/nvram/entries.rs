@@ -304,7 +304,7 @@ impl Entries {
     /// Returns the length of the object at `at`, padding included, from the object's header.
     ///
     /// # Safety
-    /// As for [`Entries::read`], and a valid object is at `at`.
+    /// A valid object is at `at`, and no thread writes the object during the call (rule 4).
     pub(crate) unsafe fn object_bytes(&self, at: u64) -> u64 {
         // SAFETY: follows from this function's contract.
         let len = read_u32(unsafe { self.region.slice(self.heap_at(at), 4) }, 0);

@@ -5,8 +5,8 @@
 use super::{header, leaf, slots};
 
 /// Maximum bytes of a key in pages of `page_bytes`: an eighth of a page, and at most 1,024 bytes.
-/// So an inner page with the longest fences still holds four of the longest separators, and a split
-/// always leaves two proper halves.
+/// With this limit an inner page that has the longest fences holds four of the longest separators,
+/// and a split always leaves two proper halves.
 pub(crate) const fn key_bytes_max(page_bytes: usize) -> usize {
     let eighth = page_bytes / 8;
     if eighth < 1024 { eighth } else { 1024 }
