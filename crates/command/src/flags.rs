@@ -45,8 +45,8 @@ pub fn delay(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Returns `value` if it is in range for the option of a log in files to which `set` assigns it.
-/// The error has the text of the log's own check.
+/// Checks `value` as an option of a log in files, to which `set` assigns it. Returns `value`, or
+/// the text of the log's own check as the error.
 pub fn file_option<T: Copy>(value: T, set: impl FnOnce(&mut FileOptions, T)) -> Result<T, String> {
     let mut files = FileOptions::default();
     set(&mut files, value);

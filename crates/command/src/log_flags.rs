@@ -58,8 +58,8 @@ impl LogFlags {
         Ok(Options { medium, ..log })
     }
 
-    /// Returns the settings with which a database's log is opened if it is of another kind. `None`
-    /// if the flags ask for a kind.
+    /// Returns the settings with which the log is opened if the database has a log of another kind.
+    /// Returns `None` if the flags name a kind, because another kind is an error then.
     pub fn if_found(&self) -> Result<Option<MediumSettings>> {
         let settings = self.settings(MediumSettings::default())?;
         Ok(self.kind.is_none().then_some(settings))

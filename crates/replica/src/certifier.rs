@@ -1,9 +1,9 @@
 //! Decides, in the order of the log, whether a transaction's reads still hold.
 //!
-//! Each leadership has one certifier, at the leader. Any thread may call it; one latch, which ranks
-//! below the store's, guards it. A transaction reads a view of the applied state at one index. The
-//! certifier queues the transaction's entry for the Raft log under the latch, so the order of
-//! certification is the order of the log. Invariants:
+//! Each leadership has one certifier, at the leader. Any thread may call it; one latch guards it,
+//! and no other latch is taken while a thread holds this one. A transaction reads a view of the
+//! applied state at one index. The certifier queues the transaction's entry for the Raft log under
+//! the latch, so the order of certification is the order of the log. Invariants:
 //!
 //! 1. The certifier is made when everything below the leadership's first entry is applied, and
 //!    serves views at or above that entry's index. All entries of this leadership come from this

@@ -23,7 +23,7 @@ pub enum KeyOrder {
 const COUNT_BITS: u32 = 36;
 const THREAD_BITS: u32 = 14;
 
-/// Number of runs on one table whose keys differ.
+/// Maximum number of runs on one table. The keys of all these runs differ.
 pub const RUNS_MAX: u64 = 1 << (64 - COUNT_BITS - THREAD_BITS);
 
 /// First number of one thread in one run. No other thread or run uses this thread's numbers.

@@ -51,7 +51,8 @@ pub struct Arguments {
     /// Seed of the random order, instead of a random one.
     #[arg(long, requires = "random")]
     seed: Option<u64>,
-    /// Try only one of this number of mutants: the first ones of the random order.
+    /// Divide the number of mutants by this number, and try only that part: the first ones of the
+    /// random order.
     #[arg(long, requires = "random", default_value_t = 1)]
     one_in: usize,
     /// Start no further mutant after this number of seconds. The first mutant is always tried.
@@ -86,7 +87,8 @@ impl Arguments {
 /// alone takes at least one minute of processor time, and the tests of each mutant take up to
 /// several minutes. For quick mutants, the build of the log's tests takes 52 s of processor time,
 /// that of the device layer's tests 13 s, and each mutant 2 s to 4 s. Five quick mutants, from an
-/// empty target folder, took 68 s in all, which is 35 s to 40 s on two idle cores.
+/// empty target folder, took 68 s of processor time in all, which is 35 s to 40 s on two idle
+/// cores.
 pub fn few() -> Command {
     let task = ["run", "--quiet", "--package", "xtask", "--", "mutants", "--quick", "--sound", "--random"];
     let mut command = cargo(task);

@@ -57,7 +57,7 @@ impl Run {
         self.log_bytes as f64 / self.seconds.max(1e-9) / 1e6
     }
 
-    /// Difference of a log counter over the run.
+    /// Growth of a log counter during the run.
     pub fn counted(&self, of: fn(&Counters) -> u64) -> u64 {
         of(&self.counters.1).saturating_sub(of(&self.counters.0))
     }

@@ -33,7 +33,7 @@ pub struct BenchDisk {
     /// the file)
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     seconds: f64,
-    /// Measure for 0.1 seconds each
+    /// Take 0.1 seconds for each measurement
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
     /// Size of the file that is written

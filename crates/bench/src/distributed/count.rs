@@ -15,8 +15,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-/// A dependence is tight if the older record is one of this many last records of its log (Aether,
-/// A.5).
+/// Number of last records of a log. A dependence is tight if the older record is one of them
+/// (Aether, A.5).
 const TIGHT: u64 = 5;
 
 /// Maximum number of logs.

@@ -98,7 +98,8 @@ pub struct Inserted {
     pub of_one_thread: (u64, u64),
     /// Bytes over which the filled frontier crawled, and bytes over which it hopped.
     pub travelled: (u64, u64),
-    /// Nanoseconds from commit to acknowledgement, or of the frontier's standstills.
+    /// Times in nanoseconds: in sweep `txn` from commit to acknowledgement, in sweep `stall` the
+    /// lengths of the frontier's standstills.
     pub times: Option<Histogram<u64>>,
     /// Mean microseconds between two looks at the frontier.
     pub look_us: Option<f64>,

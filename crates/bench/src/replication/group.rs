@@ -7,7 +7,7 @@
 //!
 //! | lock | guards | rank |
 //! |---|---|---|
-//! | `InFlight` | number of a client's commits without an outcome | taken with no other held |
+//! | `InFlight` | number of a client's commits without an outcome | none: no other lock is held |
 
 use katydid_replica as replica;
 use katydid_replica::{ReadAt, Replicated, RequestId, Write, WriteOptions, WriteSet};

@@ -126,7 +126,7 @@ impl GroupLedger {
         }
     }
 
-    /// Number of rows of a table to which no client writes.
+    /// Number of rows of a table. No client may write to the table meanwhile.
     fn count(&self, table: &str) -> Result<u64> {
         let (mut low, mut count) = (Bound::Unbounded, 0);
         loop {

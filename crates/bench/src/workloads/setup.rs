@@ -1,8 +1,8 @@
 //! Flags of all workloads, and the database that they open.
 //!
 //! 1. A folder that is neither empty nor a database is refused and not changed.
-//! 2. With the log in memory, no database remains. The folder must be new or empty before, and is
-//!    removed.
+//! 2. With the log in memory, no database remains. The folder must be new or empty before the run,
+//!    and is removed afterwards.
 
 use crate::grid::flags::Tuning;
 use crate::host::device::{Device, MethodName};

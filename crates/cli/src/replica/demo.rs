@@ -185,8 +185,8 @@ impl Stage<'_> {
                         "{so_far} acknowledged; replica {first}, the leader, is killed (kill -9)"
                     ))?;
                 }
-                // Only commits begun after the kill count, because an answer of the killed leader
-                // may still arrive.
+                // Count only commits that were begun after the kill, because an answer of the
+                // killed leader may still arrive.
                 if let (None, Some(at)) = (failover, killed_at.filter(|at| ack.begun > *at)) {
                     failover = Some(at.elapsed());
                     let ms = at.elapsed().as_millis();

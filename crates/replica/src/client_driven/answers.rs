@@ -14,10 +14,10 @@
 //! 4. The number of sessions is bounded. At the bound a new session is refused until another ends
 //!    by [`Request::Forget`](super::message::Request::Forget).
 //!
-//! | lock | guards | rank |
+//! | lock | guards | order |
 //! |---|---|---|
-//! | `sessions` | the map, for as long as an entry is looked up | below `Entry` |
-//! | an `Entry` | one session's last answer, for as long as its transaction runs | above the locks of the engine |
+//! | `sessions` | the map, while an entry is looked up | last; an `Entry` may be held |
+//! | an `Entry` | one session's last answer, while its transaction runs | before the engine's locks |
 
 use katydid::{Database, Error, Table, Transaction};
 use parking_lot::Mutex;

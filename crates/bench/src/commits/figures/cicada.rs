@@ -180,8 +180,9 @@ fn per_thread(case: &Case, choice: &Choice) -> Case {
     Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case, choice) }
 }
 
-/// The case with groups that the workers write, and with Cicada's contention regulation. Old
-/// versions are also kept until the records before their replacements are durable (section III-C).
+/// The case with groups that the workers write, and with Cicada's contention regulation. An old
+/// version is also kept until the records of all transactions before the one that replaced it are
+/// durable (section III-C).
 fn grouped(case: &Case, choice: &Choice) -> Case {
     Case {
         sync: SyncKind::Inline,
