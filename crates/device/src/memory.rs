@@ -242,8 +242,8 @@ impl Contents {
 }
 
 impl Chunks {
-    /// Calls `step` for each chunk's piece of `[offset, offset + len)`, with the chunk, the place
-    /// in the chunk, the place in the range, and the piece's length.
+    /// Calls `step` for each chunk's piece of `[offset, offset + len)`, with the chunk, the piece's
+    /// offset in the chunk, its offset in the range, and its length.
     fn pieces(&self, offset: u64, len: usize, mut step: impl FnMut(&RwLock<Box<[u8]>>, usize, usize, usize)) {
         let mut done = 0;
         while done < len {

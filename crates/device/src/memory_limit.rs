@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `/proc/meminfo` | memory of the machine |
 //! | `/proc/self/cgroup` | the path of this process's group in each hierarchy |
-//! | `/proc/self/mountinfo` | where a hierarchy is mounted, and which part (a container sees its own) |
+//! | `/proc/self/mountinfo` | the folder of each mounted hierarchy, and the group mounted there |
 //! | `memory.max`, `memory.high` (version 2) | limits of one group |
 //! | `memory.limit_in_bytes` (version 1) | limit of one group |
 //!
@@ -223,7 +223,8 @@ mod tests {
         assert_eq!(with(&[(own, none), (around, none)]), Some(MACHINE));
         assert_eq!(with(&[(own, "734003200\n"), (around, none)]), Some(700 * MIB));
         assert_eq!(with(&[(own, none), (around, "734003200\n")]), Some(700 * MIB));
-        // Without the machine's memory this text is no limit either.
+        // The number that stands for "no limit" is no limit even if the machine's memory is
+        // unknown.
         let without_machine = |path: &str| match path {
             "/proc/self/mountinfo" => Some(mounts.1.to_owned()),
             "/proc/self/cgroup" => Some(groups.1.to_owned()),
@@ -238,7 +239,7 @@ mod tests {
         let mount =
             |root: &str| format!("35 31 0:32 {root} /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
         let cases = [
-            // The path is the one on the machine, and only this group is mounted.
+            // The group's path is the one on the machine, and only this group is mounted.
             ("/docker/1f", "/docker/1f", "/sys/fs/cgroup/memory"),
             ("/docker/1f", "/docker/1f/inner", "/sys/fs/cgroup/memory/inner"),
             // The group is not below the mounted one, though its path begins with the same letters.

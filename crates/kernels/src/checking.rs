@@ -12,7 +12,7 @@ pub use loom::thread::{JoinHandle, spawn};
 #[cfg(not(any(loom, katydid_explore)))]
 pub use std::thread::{JoinHandle, spawn};
 
-/// Checks `body`; `preemptions` is the maximum number of preemptions in a run; `None` sets no
+/// Checks `body`. `preemptions` is the maximum number of preemptions in a run; `None` sets no
 /// bound.
 ///
 /// The explorer must try every run within the bound. The number of runs must be at least half of

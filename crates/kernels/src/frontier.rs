@@ -3,7 +3,8 @@
 //! Every thread reads the frontiers. Invariants, checked in debug builds after each change:
 //!
 //! 1. durable <= written <= filled <= reserved. A thread that reads two frontiers reads the smaller
-//!    one first. Frontiers only grow, so the value that was read first can only be too low.
+//!    one first. Frontiers only grow, so the value that was read first can only be too low, and the
+//!    two values read are in order.
 //! 2. Each frontier only grows.
 //!
 //! | word | written by | read by | ordering |

@@ -95,7 +95,7 @@ impl PageMeta {
     pub fn begin_flush(&self, begun: impl FnOnce()) -> bool {
         let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
         self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);
-        // A checkpoint or eviction that comes here must find `flushing`.
+        // A checkpoint or eviction that looks between these two stores must find `flushing` set.
         begun();
         if rec_lsn != NONE {
             self.rec_lsn.store(NONE, Ordering::Release);

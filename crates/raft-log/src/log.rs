@@ -157,7 +157,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     /// Waits until all records below `end` are durable.
     pub(crate) async fn durable(&self, end: Lsn) -> io::Result<()> {
         let (told, outcome) = C::oneshot();
-        // The task that waits may have been dropped.
+        // The send fails if the task that waits has been dropped, which is no error.
         self.flusher().push(end, move |durable| drop(told.send(durable)));
         outcome.await.unwrap_or_else(|_| Err(Error::Log(katydid_wal::Error::Closed).into()))
     }
@@ -214,7 +214,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
                 Some(lsn) => Some(read_one::<C>(stream, lsn)?.log_id()),
                 None => None,
             };
-            // Invariant 2.
+            // The truncation also appends this copy of the state (invariant 2).
             let state = encode("state", &inside.state)?;
             stream.truncate_after(position, &[Append::new(STATE, &[&state])])?;
             inside.index.truncate_from(number);
@@ -225,8 +225,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     }
 
     /// Purges the entries up to `purged`. Returns the end of the purge's record, and the position
-    /// for [`RaftLog::trim`], which may be called once that record is durable. `None` if the
-    /// entries were purged before.
+    /// to pass to [`RaftLog::trim`] once that record is durable. Returns `None` if the entries were
+    /// purged before.
     pub(crate) fn purge(&self, purged: &LogIdOf<C>) -> Result<Option<(Lsn, Lsn)>> {
         let _layout = self.dropping();
         let mut inside = self.inside();
@@ -252,8 +252,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         Ok(self.stream().trim(position)?)
     }
 
-    /// Reads entries from `from` on and below `to`, up to about `bytes_max` bytes, but at least one
-    /// entry if there is any.
+    /// Reads the entries from `from` (inclusive) to `to` (exclusive), up to about `bytes_max`
+    /// bytes, but at least one entry if there is any.
     pub(crate) fn entries(&self, from: u64, to: u64, bytes_max: usize) -> Result<Vec<C::Entry>> {
         let _layout = self.reading();
         let stream = self.stream();

@@ -100,7 +100,8 @@ impl Stream {
         let got = source.read(from, &mut bytes)?;
         bytes.truncate(got);
         let whole = whole_records(&bytes, from, source.layout());
-        // Invariant 3.
+        // If the log now starts above `from`, a segment may have been recycled while it was read
+        // (invariant 3).
         let start = self.start();
         if from < start {
             return Err(ReadError::Trimmed { at: from, start }.into());

@@ -62,7 +62,7 @@ pub(crate) struct ControlState {
     pub log: LogKind,
     /// Number of times the log was opened for writing.
     pub incarnation: u32,
-    /// The log was trimmed up to here.
+    /// Start of the log, up to which it was trimmed.
     pub start: Lsn,
     pub start_incarnation: u32,
     pub durable: Lsn,
@@ -70,7 +70,7 @@ pub(crate) struct ControlState {
     /// Size of the first segment; less than `segment_bytes` if segments grow, otherwise equal to
     /// `segment_bytes`.
     pub first_segment_bytes: u64,
-    /// Segments up to here are known to have been made.
+    /// Position up to which segments are known to have been made.
     pub prepared_end: Lsn,
     /// Number of entries of a log whose records lie apart; otherwise 0.
     pub entries: u64,

@@ -2,8 +2,9 @@
 //! under another id.
 //!
 //! One thread copies, while other threads append to the log and write it. The caller keeps the log
-//! from being trimmed beyond the first positions. The source does not change. Positions are the
-//! same in the copy, and so are the bytes of records; segments and control files are made anew.
+//! from being trimmed above the positions at which the copy begins. The source does not change.
+//! Positions are the same in the copy, and so are the bytes of records; segments and control files
+//! are made anew.
 //!
 //! 1. A copy has another log id than its source. Both logs may be used further, and each refuses a
 //!    segment of the other as foreign.
@@ -275,7 +276,7 @@ fn copy_segment<E: From<Error>>(
         }
         let before = usize::try_from(part.from.max(at).since(at)).unwrap_or(bytes).min(bytes);
         buffer[..before].fill(0);
-        // Invariant 3.
+        // The block in which the copied bytes end is filled up with zeros (invariant 3).
         let whole = bytes.next_multiple_of(SEALED_BYTES);
         buffer[bytes..whole].fill(0);
         file.write_at(&[IoSlice::new(&buffer[..whole])], geometry.offset(at), WriteMode::Written)

@@ -331,7 +331,8 @@ impl Core {
         self.check_appendable()
     }
 
-    /// Waits until there is prepared space for `bytes` more; an error if there is no more space.
+    /// Waits until there is prepared space for `bytes` more. Returns an error if no more space can
+    /// be prepared.
     pub(crate) fn make_prepared(
         &self,
         bytes: u64,

@@ -244,10 +244,10 @@ impl Log {
     /// Returns everything that was appended so far and is not durable. A transaction with these
     /// dependencies depends on all records in the log (P-WAL's rule).
     ///
-    /// The result is empty if each append of this log persists its record before it returns.
-    /// Positions that are reserved and not appended yet must not be in the result for such a log:
-    /// no thread has waited for them. They may be missing after a crash, and recovery would then
-    /// drop the transaction.
+    /// In a log whose appends persist their records before they return, the result is empty. The
+    /// result must not name positions that are reserved by appends still under way: no thread has
+    /// waited for their records, so a crash may lose them, and recovery would then drop the
+    /// transaction.
     pub fn everything(&self) -> Dependencies {
         let position = |stream: &Stream| {
             let end = stream.reserved();

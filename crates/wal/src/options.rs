@@ -46,10 +46,11 @@ pub struct Options {
     /// of the ring counts as that half. The limit bounds the number of bytes whose commits one
     /// preempted thread delays.
     pub run_ahead_bytes: usize,
-    /// I/O method for the files of the log, and of a database with its log in NVRAM. Default:
-    /// `Direct`. `Uring` falls back to `Direct` where the kernel provides no ring, and `Direct` to
-    /// `Buffered` where the file system refuses; [`Stream::method`](crate::Stream::method) returns
-    /// the method in use. See [`Options::device`].
+    /// I/O method for the files of the log, and for the files of a database whose log is in NVRAM.
+    /// Default: `Direct`. `Uring` falls back to `Direct` where the kernel provides no ring, and
+    /// `Direct` to `Buffered` where the file system refuses;
+    /// [`Stream::method`](crate::Stream::method) returns the method in use. See
+    /// [`Options::device`].
     pub method: Method,
     /// Maximum number of open sessions. Default 1,024; from 1 to 65,536. Each session takes 128
     /// bytes of memory for its mark.
@@ -68,7 +69,8 @@ pub struct Options {
     /// Id of a new log. Default `None`: a random id. Set it for files that must be the same in
     /// every run.
     pub log_id: Option<Id>,
-    /// The thread that performs background work, for tests that must do the same in every run.
+    /// The thread that performs background work. Default: threads of the log. Tests that must do
+    /// the same in every run choose [`Background::Caller`].
     #[doc(hidden)]
     pub background: Background,
 }

@@ -231,7 +231,8 @@ impl Reader {
         let Some(truncations) = &self.truncations else { return };
         if let Some(to) = self.skip.over(truncations, self.at) {
             self.at = to;
-            // The truncated records may include Restart records.
+            // The truncated records may include Restart records, so the incarnation at the new
+            // position is unknown.
             self.incarnation = None;
         }
     }

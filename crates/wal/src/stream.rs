@@ -312,9 +312,9 @@ impl Stream {
 
     /// Trims the stream: its owner needs only the records from `to` on. `to` is the start of a
     /// record or [`Stream::durable`]. The log below `to` is dropped, as far as no pin
-    /// ([`Log::pin`](crate::Log::pin)) retains it: segments that lie entirely below are reused; in
-    /// NVRAM the bytes are reused. The trim is durable when this returns. Pins that are too far
-    /// behind are lost.
+    /// ([`Log::pin`](crate::Log::pin)) retains it: segments that lie entirely below `to` are
+    /// reused; in NVRAM the bytes are reused. The trim is durable when this returns. Pins that are
+    /// too far behind are lost.
     ///
     /// # Errors
     /// [`Error::BeyondEnd`] if `to` is not durable yet; [`Error::Read`] if no record starts at
@@ -340,7 +340,7 @@ impl Stream {
         let (retention, stream) = (&self.log.retention, self.core.stream.index());
         core.trim(retention.trim(stream, to, &ends, |to| truncations.start_below(to)))?;
         if core.fullness().is_some_and(|taken| taken >= PINNED_SHARE) {
-            // In NVRAM nothing else makes room.
+            // In NVRAM only trims make room, so pins must not keep the log full.
             core.trim(retention.release(stream))?;
         }
         core.maintenance.forget_no_space();

@@ -90,9 +90,9 @@ impl Stream {
         core.check_appendable()?;
         let _turn = locked(&core.truncations.turn);
         self.check_truncation(position)?;
-        // Invariant 1.
+        // The control file allows such records before the first one is appended (invariant 1).
         core.medium.allow_truncations()?;
-        // Invariant 3.
+        // The barrier is the end of the range (invariant 3).
         let range = Range { from: position, to: self.barrier() };
         let (kept, end) = core.append_truncation(range, kept)?;
         self.wait(end, Durability::Durable)?;

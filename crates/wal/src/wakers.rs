@@ -136,7 +136,7 @@ impl Wakers {
         });
         let replaced = state.of(level).insert((end, number), waker);
         self.shared.count(&state);
-        // Invariant 1.
+        // Between counting the waker and looking at the frontiers (invariant 1).
         fence(Ordering::SeqCst);
         if settled() {
             *ticket = None;
@@ -161,7 +161,7 @@ impl Wakers {
     /// Makes those wakers due for whose end and level `settled` holds. If `settled` holds for an
     /// end, it must hold for every lower end. Calls no waker itself.
     pub(crate) fn release(&self, settled: impl Fn(Lsn, Durability) -> bool) {
-        // Invariant 1.
+        // Between moving a frontier and looking at `registered` (invariant 1).
         fence(Ordering::SeqCst);
         if self.shared.registered.load(Ordering::Relaxed) == 0 {
             return;

@@ -205,8 +205,8 @@ impl Handle {
     }
 
     /// Gives the room that a failed preparation took back to the file system, so that a full device
-    /// is not fuller than before. Keeps it if another thread wrote past the prepared range. The
-    /// caller's error is the same if giving back fails.
+    /// is not fuller than before. Keeps the room if another thread wrote past the prepared range.
+    /// The caller's error is the same if giving back fails.
     fn give_back(&self, before: u64, to: u64) {
         if let Ok(now) = self.len()
             && before < now

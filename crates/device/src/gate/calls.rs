@@ -1,4 +1,5 @@
-//! Counts the calls inside a gate, so that closing it can refuse new calls and wait for these.
+//! Counts the calls inside a gate, so that closing the gate can refuse new calls and wait for the
+//! calls inside.
 //!
 //! Any thread. A call enters before it reaches the device and leaves when it has returned, also by
 //! a panic.

@@ -17,8 +17,8 @@
 //! the line is filled.
 //!
 //! On Arm `dc cvac` writes to the point of coherency, where every observer of the memory sees the
-//! line; that need not survive a crash. `dc cvac` is used only on processors that have nothing
-//! better, as in Linux itself.
+//! line. A line that has got only so far need not survive a crash. `dc cvac` is used only on
+//! processors that have nothing better, as in Linux itself.
 
 use std::fmt;
 

@@ -9,7 +9,7 @@
 //! | [`SimNvram::region`] | crashes from a seed | everything | what was persisted, rest by seed |
 //!
 //! A store goes into a processor's cache. The store is persisted in two steps: its cache lines are
-//! *written back* ([`NvRegion::write_back`]), which only begins something, and a *fence*
+//! *written back* ([`NvRegion::write_back`]), which only begins the transfer, and a *fence*
 //! ([`NvRegion::fence`]) waits until all that this thread has written back is in the memory. Three
 //! rules follow:
 //!

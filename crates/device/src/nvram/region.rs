@@ -42,7 +42,8 @@ use std::time::Duration;
 /// persisted. The [module](super) explains this. [`NvRegion::form`] returns the kind of memory that
 /// a region has.
 ///
-/// Shared by reference, or in an `Arc`. The first touch of each page of a file costs a page fault.
+/// Threads share a region by reference, or in an `Arc`. The first touch of each page of a file
+/// costs a page fault.
 pub struct NvRegion {
     base: NonNull<u8>,
     bytes: u64,

@@ -12,8 +12,8 @@ const NEARLY: f64 = 0.8;
 const WORTH: f64 = 1.25;
 
 /// Returns the cheapest method of those that are clearly cheaper than [`Method::Direct`], and
-/// `Direct` if there are none. The first measured method stands in for `Direct` if that was not
-/// measured.
+/// `Direct` if there are none. If `Direct` was not measured, the first measured method stands in
+/// for it.
 pub(super) fn best_method(costs: &[(Method, f64)]) -> Method {
     let direct = costs.iter().find(|(method, _)| *method == Method::Direct).or(costs.first());
     let Some(&(start, cost)) = direct else { return Method::Buffered };

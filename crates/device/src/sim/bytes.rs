@@ -32,8 +32,8 @@ pub(super) fn each(set: Sectors) -> impl Iterator<Item = usize> {
     (0..8).filter(move |sector| set & (1 << sector) != 0)
 }
 
-/// Calls `step` for each page of `[offset, offset + len)`, with the page's number, the first byte
-/// in the page, the place in the range, and the number of bytes.
+/// Calls `step` for each page of `[offset, offset + len)`, with the page's number, the offset in
+/// the page, the offset in the range, and the number of bytes.
 pub(super) fn each_page(offset: u64, len: u64, mut step: impl FnMut(usize, usize, u64, usize)) {
     let mut done = 0;
     while done < len {

@@ -124,7 +124,7 @@ impl FileImage {
         self.under_way = self.pending.iter().map(|(page, pending)| (*page, pending.dirty)).collect();
     }
 
-    /// Cuts the file. Durable with the next sync.
+    /// Cuts the file. The next sync makes the cut durable.
     pub(super) fn truncate(&mut self, length: u64) {
         let (first, inside) = ((length / PAGE_BYTES as u64) as usize, (length % PAGE_BYTES as u64) as usize);
         let end = self.seen.pages().max(self.kept.pages());

@@ -23,7 +23,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Longer files are refused: a wild offset must not make the simulation allocate without bound.
+/// Maximum bytes of a file. Longer files are refused, because a wild offset must not make the
+/// simulation allocate without bound.
 pub(super) const FILE_BYTES_MAX: u64 = 4 << 30;
 
 /// A file, under any number of names.

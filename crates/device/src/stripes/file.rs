@@ -2,7 +2,7 @@
 //!
 //! `others` is empty for as long as this handle knows of no parts. Another handle may give the file
 //! parts. So every call that could reach parts looks at the header first. Accesses within the first
-//! unit do not, because its bytes stay in directory 0.
+//! unit look at no header, because the bytes of that unit stay in directory 0.
 
 use super::label::HEADER_BYTES;
 use super::layout::FILE_BYTES_MAX;

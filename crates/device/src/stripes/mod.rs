@@ -28,8 +28,8 @@
 //!    header is synced, its cached bytes are dropped, and it is read again. A process may have died
 //!    after it wrote the header and before the header was durable, or its sync may have failed;
 //!    then the page cache shows a header that never reaches the device. Bytes written to the parts
-//!    would be lost with it. A header that another handle writes later is not checked again: if
-//!    that write fails, the gate of that handle's opening is shut.
+//!    would be lost with that header. A header that another handle writes later is not checked
+//!    again: if that write fails, the gate of that handle's opening is shut.
 //! 7. A file whose header names no parts is never longer than one unit: if it is longer, the header
 //!    was lost, and its parts stay.
 //!

@@ -67,8 +67,8 @@ enum HeldLock {
 }
 
 /// The right to make and remove parts. `kept` is declared before `known`, so the directory's lock
-/// is released before the mutex. Otherwise the next thread of this opening could find the directory
-/// still locked.
+/// is released before the mutex. In the other order the next thread of this opening could find the
+/// directory still locked.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     kept: HeldLock,

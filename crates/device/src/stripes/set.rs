@@ -236,7 +236,7 @@ impl Set {
 
     /// Returns the parts of a file, and makes them if it has none (invariant 1). If the device has
     /// no room, nothing is left behind, and the error's verb is `verb`. The cause is
-    /// `Cause::Locked` if another opening has the directory.
+    /// `Cause::Locked` if another opening has the directory's lock, or has a turn.
     pub(super) fn make_parts(
         &self,
         first: &dyn File,
@@ -303,7 +303,7 @@ impl Set {
         for name in self.first().list()? {
             if name != LABEL_NAME && name != LABEL_NEW_NAME {
                 let file = match self.first().open_read_only(&name) {
-                    // Another thread has just removed it.
+                    // Another thread has just removed the file.
                     Err(error) if error.is_not_found() => continue,
                     other => other?,
                 };

@@ -41,7 +41,7 @@ const TARGET: &str = "katydid::device";
 pub struct Stalls {
     /// Calls that took longer than the threshold, those under way included.
     pub count: u64,
-    /// The longest duration of these calls, so far.
+    /// Longest duration so far of a call that `count` includes.
     pub longest: Duration,
     /// The oldest call under way, if it has taken longer than the threshold.
     pub under_way: Option<Stall>,

@@ -319,7 +319,7 @@ fn check_parts(device: &SimDevice, count: usize, what: &str) {
     }
 }
 
-/// Opens the set that a crash left, and checks its files and that it goes on.
+/// Opens the set that a crash left, and checks its files, and that the set can still be changed.
 fn recover(device: &SimDevice, count: usize, model: &Model, what: &str) {
     let striped = simulated(device, count).unwrap_or_else(|error| panic!("{what}: {error}"));
     let lock = striped.lock().unwrap_or_else(|error| panic!("{what}: {error}"));

@@ -11,8 +11,9 @@
 //!
 //! 1. All threads of an execution run on the thread that explores, one at a time. So they share
 //!    that thread's thread-local state, which outlives the execution; bodies therefore use no
-//!    thread-local state. While a thread unwinds from a panic, it does not suspend, because the
-//!    other threads would also count as panicking.
+//!    thread-local state. While a thread unwinds from a panic, it does not suspend: `std` counts
+//!    panics for each thread of the operating system, so the other threads of the execution would
+//!    count as panicking too.
 //! 2. The body is deterministic apart from the picks. If the number of alternatives of a repeated
 //!    pick has changed, the run fails.
 //! 3. Every run ends. A loop that spins must call [`yield_now`] or [`spin_loop`], which blocks the

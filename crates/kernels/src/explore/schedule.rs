@@ -31,8 +31,8 @@ pub struct Report {
 /// Bounds of an exploration.
 #[derive(Debug, Clone)]
 pub struct Explorer {
-    /// Maximum number of times that a thread which could go on is suspended in favour of another.
-    /// `None` sets no bound.
+    /// Maximum number of preemptions in one execution: switches away from a thread that could go
+    /// on. `None` sets no bound.
     pub preemptions: Option<u32>,
     /// Maximum number of executions.
     pub executions_max: u64,

@@ -1,8 +1,8 @@
 //! Admission: the decision whether a record may be reserved now. A thread asks before the
 //! reservation, so that no thread waits while it owns a hole.
 //!
-//! Every appender reads two words, on one cache line. The holder of the baton refreshes the limits
-//! after each write, and so does a thread that was refused.
+//! Every appender reads two words, on one cache line. Two kinds of threads refresh the limits: the
+//! holder of the baton after each write, and an appender that was refused.
 //!
 //! Invariants:
 //!
@@ -10,19 +10,19 @@
 //!    end.
 //! 2. The limits that appenders see are `slack` below these bounds, because reservations that were
 //!    checked against an older `reserved` may together exceed the limits by `slack` bytes. Only
-//!    slots below `adders` may reserve by addition, each at most `add_bytes` and one record at a
-//!    time. Hence `slack = adders * add_bytes`, about a quarter of the ring. All other slots
-//!    reserve by compare-and-swap from the value that they checked.
+//!    sessions with slot numbers below `adders` may reserve by addition. Each of them reserves one
+//!    record at a time, of at most `add_bytes`. Hence `slack = adders * add_bytes`, about a quarter
+//!    of the ring. All other sessions reserve by compare-and-swap from the value that they checked.
 //! 3. Limits are computed under the lock of `reserve`, from frontiers that are read under that
 //!    lock, so the limits stored last come from the newest frontiers. The caller reads the prepared
 //!    end before it takes the lock, so a limit from an older prepared end may be stored last. A
 //!    limit that is too low is harmless, because an appender that is refused refreshes it.
 //! 4. The run-ahead limit is a bound of the start of a reservation, measured from `filled`.
 //!    Reservations by addition may exceed it by `slack`.
-//! 5. If records lie apart, positions are those of entries, with 8 positions for each record. Only
-//!    the prepared end limits a reservation. Each adder adds one entry at a time. The reserve is a
-//!    number of entries: the maximum number of records that fit into the reserve's bytes. The heap
-//!    keeps the bytes themselves.
+//! 5. In a log of entries (`nv_entries`, `nv_logging`) positions are those of entries, with 8
+//!    positions for each record. Only the prepared end limits a reservation. Each adder adds one
+//!    entry at a time. The reserve is a number of entries: the maximum number of records that fit
+//!    into the reserve's bytes. The heap keeps the bytes themselves.
 //! 6. The reserve is a standing part and a raised part. In files the standing part is smaller while
 //!    the log is young ([`young_bytes`]), because critical records only undo or finish what is in
 //!    the log. Such records never need more than a few times the bytes that were ever appended. A
@@ -64,7 +64,8 @@ pub enum AppendClass {
     /// reserve is left.
     #[default]
     Normal,
-    /// The append may use the reserve. For records that finish or undo what is already in the log.
+    /// The append may use the reserve. Meant for records that finish or undo what is already in the
+    /// log.
     Critical,
 }
 
@@ -123,8 +124,8 @@ impl Admission {
         Admission { standing_first, ..Self::new(sizes) }
     }
 
-    /// Makes the admission for records that lie apart. The ring of `sizes` is that of their entries
-    /// (invariant 5).
+    /// Makes the admission for a log of entries (invariant 5). The ring of `sizes` is the ring of
+    /// the entries.
     pub fn of_entries(sizes: &BufferSizes) -> Self {
         const ENTRY: usize = RECORD_ALIGNMENT;
         Self::of(sizes, Layout::Apart, Lsn::LIMIT.get(), sizes.ring_bytes / 16 / ENTRY, ENTRY as u64)

@@ -41,8 +41,8 @@ pub struct PhysicalRecord<'a> {
 }
 
 impl PhysicalRecord<'_> {
-    /// Bytes of the record in the log's memory, padding included. If records do not lie apart, this
-    /// is also the number of bytes to reserve.
+    /// Bytes of the record in the log's memory, padding included. This is also the number of bytes
+    /// to reserve, except in a log of entries ([`RecordMemory::Apart`]).
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.prepared.padded() as u64
@@ -149,7 +149,7 @@ pub struct BufferSizes {
     /// Maximum distance of reservations from the filled frontier, in positions; from 4 KiB to half
     /// of the ring.
     pub run_ahead_bytes: usize,
-    /// Bytes that only [`AppendClass::Critical`] reservations may use, to begin with.
+    /// Initial number of bytes that only [`AppendClass::Critical`] reservations may use.
     pub reserve_bytes: u64,
     /// Maximum number of open sessions.
     pub sessions: usize,

@@ -14,8 +14,8 @@
 //!    position and no reader can meet its records any more (`released`).
 //! 3. An appender sets `until` while it holds the arena, and before the record counts as filled. So
 //!    the start of the log cannot pass the record earlier.
-//! 4. An appender takes a free chunk only if at least as many free chunks remain as its caller
-//!    names. This limit does not apply to the rest of an arena's chunk.
+//! 4. An appender takes a free chunk only if at least `kept` free chunks remain, a number that the
+//!    caller of [`Arenas::place`] names. This limit does not apply to the rest of an arena's chunk.
 //! 5. One chunk is reserved for the Restart records of openings: a free chunk, or, if no chunk is
 //!    free, the chunk with most room. In the second case this is the chunk that the previous
 //!    opening used. No appender uses this chunk, so a full log can be opened and then trimmed.
@@ -149,7 +149,7 @@ impl Arenas {
         Self::at_end(arena, bytes, self.chunk_bytes)
     }
 
-    /// Takes the slot's own arena, or another one if an appender holds it.
+    /// Takes the slot's own arena, or another arena if an appender holds the slot's own.
     #[inline]
     fn arena(&self, slot: usize) -> MutexGuard<'_, Option<Open>> {
         let count = self.arenas.len();

@@ -20,9 +20,9 @@
 //! 4. Records above the durable frontier are not trimmed. So no other thread owns the memory that a
 //!    pass reads and writes, until the pass has advanced the frontier.
 //!
-//! A crash during a pass persists any of the words that the pass was writing back: whole or torn
-//! records, and entries that are set or not. The log then ends before the first record that is not
-//! whole. None of these records was acknowledged.
+//! After a crash during a pass, each word that the pass was writing back is persisted or not. So
+//! records may be whole or torn, and entries set or not. The log then ends before the first record
+//! that is not whole. None of these records was acknowledged.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
@@ -45,7 +45,7 @@ pub struct Committer {
     taken: CachePadded<AtomicBool>,
 }
 
-/// The turn. Dropping it gives the turn back.
+/// The turn of a pass, which ends when this value is dropped.
 struct Turn<'a>(&'a AtomicBool);
 
 impl Drop for Turn<'_> {

@@ -13,8 +13,8 @@
 //! 1. Until its flag is set, a request is in the primary queue or in the queue that the winner has
 //!    taken.
 //! 2. No request is left behind. A thread that gives the lock back looks at the primary queue under
-//!    the same latch. A thread that enters a request tries the lock afterwards. So one of the two
-//!    finds the request.
+//!    the same latch. A thread that enters a request tries the lock afterwards. So if the releasing
+//!    thread has not seen the request, the entering thread finds the lock free.
 
 use super::consolidation::{FlushSlots, Part};
 use super::flag::Request;

@@ -24,8 +24,9 @@ struct Model {
     /// Marked by each thread that plans; `syncs` is marked by each thread that syncs.
     plans: PlainAccess,
     syncs: PlainAccess,
-    /// Writes in flight, each with whether it has ended, and the end of the last planned write. The
-    /// latch is not the checkers' own: no thread takes a checked step while it holds the latch.
+    /// Writes in flight, each with a flag that tells whether it has ended. The number is the end of
+    /// the last planned write. The latch is not the checkers' own: no thread takes a checked step
+    /// while it holds the latch.
     flights: std::sync::Mutex<(VecDeque<(Planned, bool)>, u64)>,
     /// True if a write is durable without a sync, as with direct I/O.
     direct: bool,

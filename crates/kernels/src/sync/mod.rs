@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `per_commit` | the papers' baseline | `syncer` |
 //! | `slotted` | Efficient flushing, 2.2: existing scheme | `consolidation`, `flag`, `requests` |
-//! | `grouped` | Efficient flushing, 2.2, by the durable frontier, no slots | `requests` |
+//! | `grouped` | Efficient flushing, 2.2; no slots, uses the durable frontier | `requests` |
 //! | `aggregated` | Efficient flushing, 3.1 | `consolidation` (for slots), `flag`, `requests` |
 //! | `pipelined` | Aether 4, ELEDA 3.3 | `waiters`, `leading`, `syncer`, `pace`, `policy`, `grouping` |
 //! | `inline` | Cicada with P-WAL, III-B.2 | `grouping`'s condition, `syncer` |

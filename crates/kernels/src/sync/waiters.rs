@@ -347,8 +347,8 @@ impl Baton {
     ///
     /// A request that is already there is not made again. This rule is sound because four accesses
     /// are sequentially consistent: the caller reserves and then loads `state` here; the leader
-    /// calls [`Baton::take`] and then loads the reserved frontier. Either this load sees that the
-    /// request is cleared, or the leader's next scan sees the reservation.
+    /// calls [`Baton::take`] and then loads the reserved frontier. Either the caller's load sees
+    /// that the request is cleared, or the leader's load sees the reservation.
     pub(crate) fn request(&self, request: SyncRequests) -> bool {
         let seen = self.state.load(Ordering::SeqCst);
         if seen & request.0 == request.0 {

@@ -14,12 +14,13 @@
 //!    overtaken, and takes a new timestamp; or it has all its versions in place. A reader that
 //!    meets one of those versions waits for the writer's outcome. So the reader reads a consistent
 //!    state, and raises the read timestamp of no version.
-//! 3. A version that an open transaction may read is kept. Versions that only bounds below the
-//!    horizon need may be freed. The horizon is at most the smallest `reads_at`, and at most the
-//!    first timestamp after those that were acknowledged before the scan of the slots. If a scan
-//!    does not see a reader, the reader stored its slot after the scan had passed it. The reader
-//!    looks for the acknowledged timestamps after that store, so it finds at least those that the
-//!    scan found (all accesses are SeqCst), and its bound is not below the horizon.
+//! 3. A version that an open transaction may read is kept. A version that only transactions with
+//!    bounds below the horizon could read may be freed. The horizon is at most the smallest
+//!    `reads_at`, and at most the first timestamp after those that were acknowledged before the
+//!    scan of the slots. If a scan does not see a reader, the reader stored its slot after the scan
+//!    had passed it. The reader looks for the acknowledged timestamps after that store, so it finds
+//!    at least those that the scan found (all accesses are SeqCst), and its bound is not below the
+//!    horizon.
 
 use super::Waits;
 use super::clock::{Clock, SLOTS_MAX, Timestamp};
@@ -317,8 +318,9 @@ impl Slots {
     /// it.
     #[inline]
     pub fn acknowledge(&self, timestamp: Timestamp) {
-        // A writer's timestamp names the writer's slot. The timestamp up to which a reader has seen
-        // may name a slot that was never used. In that case any slot serves, hence the modulo.
+        // A writer's timestamp names the writer's slot. A reader acknowledges the greatest
+        // timestamp that it has seen, which may name a slot that was never used. In that case any
+        // slot serves, hence the modulo.
         let slot = &self.slots[timestamp.slot() % self.used.load(SeqCst)];
         raise(&slot.acknowledged, timestamp.get(), SeqCst);
     }
@@ -338,9 +340,9 @@ impl Slots {
         Timestamp::new(self.in_use().iter().map(|slot| slot.acknowledged.load(SeqCst)).max().unwrap_or(0))
     }
 
-    /// Returns the smallest of `bound`, a result of [`Slots::begin_read`], and the timestamps of
-    /// all writers that are putting versions in place, or have put them in place and still own
-    /// their slots. The versions of those writers may still be committed or removed.
+    /// Returns the smallest of `bound` (a result of [`Slots::begin_read`]) and the timestamps of
+    /// all writers in flight. A writer is in flight from its first version until it gives its slot
+    /// back, because its versions may still be committed or removed.
     pub fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
         let in_flight = self.in_use().iter().enumerate().filter_map(|(at, slot)| {
             let (tick, phase) = parts(slot.word.load(SeqCst));

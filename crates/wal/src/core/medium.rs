@@ -154,7 +154,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Performs a write that was planned.
     fn perform(&self, core: &Core, write: &Planned);
 
-    /// Ends a write whose performance has panicked.
+    /// Ends a write after [`Medium::perform`] has panicked.
     fn abandon(&self, core: &Core, write: &Planned);
 
     /// Makes all written bytes durable; with `again` syncs even if they are durable already.

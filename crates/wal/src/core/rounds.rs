@@ -1,6 +1,6 @@
 //! The stream as its sync protocol sees it.
 //!
-//! Any thread that the protocol makes a leader.
+//! Runs on any thread that the protocol makes a leader.
 
 use super::Core;
 use crate::options::Background;

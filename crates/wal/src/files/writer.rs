@@ -131,7 +131,8 @@ impl Writer {
             return Plan::Nothing { all, under_way, needs_sync: wants_sync && !under_way };
         }
         let from = planned.floor_block();
-        // Invariant 3 of `core.rs`.
+        // The write needs no sync if everything before it is durable, or is part of a durable write
+        // under way (invariant 3 of `core.rs`).
         let chained = if under_way {
             leader.flights.iter().all(|flight| flight.write.durable)
         } else {
@@ -140,7 +141,8 @@ impl Writer {
         let durable = chained
             && (under_way || ask.level == Durability::Durable)
             && Method::durable_writes(self.segments.method(from));
-        // Invariant 2.
+        // A second write must be durable by itself, and must not write the block in which a write
+        // under way ends (invariant 2).
         if under_way && (!durable || from < planned || leader.flights.len() >= ask.depth as usize) {
             return Plan::Blocked;
         }

@@ -76,8 +76,8 @@ impl Inspection {
     /// records of its stream, and the records of the other streams follow. `from` is the same as
     /// for [`Log::replay`](crate::Log::replay). Without `from`, records are read from the start of
     /// each stream. If a crash has interrupted a trim, [`Survival`] may then be wrong for records
-    /// that a checkpoint has made unnecessary. A record without a stamp is an error:
-    /// [`StreamInspection::records`] reads those too.
+    /// that a checkpoint has made unnecessary. A record without a stamp is an error;
+    /// [`StreamInspection::records`] also reads records without stamps.
     ///
     /// # Errors
     /// If a position is outside its stream.

@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 /// Bytes of an entry, and positions that a record takes.
 pub(crate) const ENTRY: u64 = RECORD_ALIGNMENT as u64;
-/// Bytes of a chunk of a small heap, and of a large heap.
+/// Minimum bytes of a chunk, for small heaps. `CHUNK_BYTES_MAX` is the maximum, for large heaps.
 const CHUNK_BYTES_MIN: u64 = 2 << 10;
 const CHUNK_BYTES_MAX: u64 = 4 * PHYSICAL_BYTES_MAX as u64;
 /// Number of chunks of a heap, unless the chunks would be too small or too large.
@@ -188,8 +188,8 @@ impl Entries {
     }
 
     /// Moves the tail from entry to entry, from `from` up to the first entry that is not set, and
-    /// no further than `to`, below which the appenders have set and persisted all entries. Returns
-    /// whether the tail has reached `to`. One fence.
+    /// no further than `to`. The sessions' marks say that appenders have set and persisted all
+    /// entries below `to`. Returns whether the tail has reached `to`. One fence.
     pub(super) fn move_tail(&self, pointers: &Pointers, from: Lsn, to: Lsn) -> bool {
         let mut at = from;
         while at < to && self.named(at) != Named::Nothing {

@@ -14,15 +14,15 @@
 //! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when
 //!    its append has returned: the append persisted it, and the appends of the records that it
 //!    depends on have persisted those records before. Opening finds all of them, whatever holes lie
-//!    below. With `chunked` a later record may be put into a hole. A waiter therefore waits until
-//!    there are no holes below its record: a client does not name a durable record as a dependency
-//!    of a later record, and the later record must not lie below the durable one.
+//!    below. With `chunked` a later record may be put into a hole. Clients need not name durable
+//!    records as dependencies, so a record that depends on a durable one could be put into a hole
+//!    below it. A waiter therefore waits until there are no holes below its own record.
 //! 4. After the scan or the last fence, and before it acknowledges anything, the medium asks a
 //!    simulated memory whether the memory has crashed. Bytes that were persisted too late are
 //!    therefore not acknowledged.
 //! 5. A request without a waiter persists on the calling thread, if no other thread is persisting
-//!    or copying below. Otherwise the thread tries 16 times and leaves the rest to the syncer,
-//!    because threads that copy persist nothing.
+//!    or copying below. If another thread is, the requesting thread tries 16 times and leaves the
+//!    rest to the syncer, because threads that copy persist nothing.
 //!
 //! `nvram/recover.rs` describes what a crash leaves.
 
@@ -118,8 +118,8 @@ impl Nvram {
         }
     }
 
-    /// Waits until a record of `bytes` that lies apart can be admitted; an error if there is no
-    /// room.
+    /// Waits until a record of `bytes` that lies apart can be admitted. Returns an error if there
+    /// is no room.
     fn make_room_apart(
         &self,
         core: &Core,
@@ -290,11 +290,11 @@ impl Medium for Nvram {
     fn is_settled(&self, core: &Core, end: Lsn, level: Durability) -> bool {
         let frontiers = &core.buffer.frontiers;
         if !self.store.is_direct() {
-            // Here only a crash of the memory can be noticed.
+            // The call only fails the log if its memory has crashed.
             self.has_crashed(core);
             return frontiers.reached(end, level);
         }
-        // Invariant 3.
+        // The append of such a record has persisted it (invariant 3).
         if core.in_order && end <= frontiers.reserved() && !self.has_crashed(core) {
             return true;
         }

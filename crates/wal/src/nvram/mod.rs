@@ -43,7 +43,8 @@
 //!    persisted separately.
 //! 4. In the report committing threads move the tail from entry to entry under a lock. Here one
 //!    thread at a time does so, and the sessions' marks say how far it may go, because a flag that
-//!    another thread sees need not be persisted yet. Both persist the tail.
+//!    another thread sees need not be persisted yet. The report and this code both persist the
+//!    tail.
 //! 5. The report resets passed flags before it persists the head. Here they are reset after the
 //!    head is persisted, so that a crash in between leaves a valid log.
 //! 6. In the report head and tail are an index and an LSN, two stores with a delay each. Here they

@@ -89,7 +89,7 @@ impl Pointers {
     }
 
     /// Returns the state in the control file, corrected by head and tail. A tail that is no
-    /// position is ignored, and the walk alone decides.
+    /// position is ignored, and the walk over the entries alone decides where the log ends.
     pub(super) fn correct(&self, state: &ControlState) -> ControlState {
         let mut state = *state;
         if let Some(head) = self.head().filter(|head| head.start > state.start) {

@@ -294,7 +294,7 @@ fn fill(ring: &NvRing, from: Lsn, to: Lsn, incarnation: u32) -> Result<(), OpenE
     while at < to {
         let left = to.since(at) as usize;
         if left < LEAST {
-            // No record is that short, so no hole is.
+            // No record is that short, so no append can have left a hole that short.
             let reason = "it has a hole shorter than any record";
             return Err(OpenError::CorruptSegment { file: REGION_NAME.to_owned(), reason });
         }

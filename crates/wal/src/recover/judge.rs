@@ -58,8 +58,9 @@ pub(crate) fn judge(
     let search =
         if finished { Search::default() } else { search(source, &mut window, walk.end, walk.incarnation)? };
     let durable = state.durable.max(state.start).max(walk.durable).max(search.durable);
-    // Then the bytes at the end are left over from an earlier use of the file or of the ring. They
-    // may look torn, because they may be part of a record that an earlier opening has cut off.
+    // If closing was finished, the bytes at the end are left over from an earlier use of the file
+    // or of the ring. They may look torn, because they may be part of a record that an earlier
+    // opening has cut off.
     let stop = if finished { StopFound::Blank } else { walk.stop };
     let outcome = decide(source, state, &walk, stop, &search, durable);
     Ok(Judgement { walk, durable, scanned_bytes: window.read_bytes(), outcome })

@@ -109,7 +109,7 @@ impl Run {
                     self.threads.push(thread);
                     self.lanes.push(Lane { pieces, used });
                 }
-                // Rule 1.
+                // Without threads all bytes are read from the source (rule 1).
                 Err(_) => return self.stop(),
             }
         }
@@ -145,7 +145,7 @@ impl Run {
         // A lane that cannot hand over its piece ends.
         self.lanes.clear();
         for thread in self.threads.drain(..) {
-            // Rule 1, even if the thread panicked.
+            // A panic of the thread changes only the speed of reading (rule 1).
             drop(thread.join());
         }
     }

@@ -28,8 +28,8 @@ pub(crate) trait Extent: Send + Sync + Debug {
 
 /// Bytes of the log by position, for scanning and reading.
 pub(crate) trait Source: Send + Sync + Debug {
-    /// Reads from `at` on, across segments, and returns the number of bytes: fewer than asked for
-    /// only at the end of the segments, none below their start.
+    /// Reads from `at` on, across segments, and returns the number of bytes. The number is less
+    /// than asked for only at the end of the segments, and 0 below their start.
     fn read(&self, at: Lsn, buffer: &mut [u8]) -> device::Result<usize>;
     /// Returns the first position that no segment holds.
     fn prepared_end(&self) -> Lsn;
@@ -52,7 +52,7 @@ pub(crate) struct SegmentFiles {
 }
 
 impl SegmentFiles {
-    /// Makes an empty run. The first segment that is pushed has this index.
+    /// Makes an empty sequence of segments. The first segment that is pushed has the index `first`.
     pub(crate) fn new(geometry: Geometry, first: u64) -> Self {
         SegmentFiles { geometry, first, files: VecDeque::new() }
     }

@@ -108,8 +108,8 @@ pub(crate) fn open_recovering(
     Ok(open)
 }
 
-/// Opens all streams, or makes them if there is no log. Returns the streams and the log's id; no id
-/// if the log has that of its only stream.
+/// Opens all streams, or makes them if there is no log. Returns the streams, and the log's id.
+/// Returns no id if the log's id is that of its only stream.
 fn open_streams(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -197,7 +197,7 @@ fn is_refusal(error: &OpenError) -> bool {
 }
 
 /// Adds the stream's folder to an error. A failure of the device stays as it is, because it says
-/// nothing about the stream and names its own place.
+/// nothing about the stream, and names the file or directory itself.
 pub(crate) fn of_stream(index: usize, error: OpenError) -> OpenError {
     match error {
         OpenError::Device(error) => OpenError::Device(error),
@@ -287,7 +287,8 @@ mod tests {
         found.into_inner().unwrap()
     }
 
-    /// A log as the memory engine made it before one stream lay in the log's own folder.
+    /// The memory engine made such logs before the only stream of a log lay in the log's own
+    /// folder.
     #[test]
     fn a_file_that_counts_one_stream_is_believed() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());

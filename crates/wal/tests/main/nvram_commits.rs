@@ -93,7 +93,7 @@ fn a_commit_covers_records_whose_appenders_persisted_nothing() {
         assert_eq!(memory.steps(), before, "{context}: appends only copy");
         log.first().wait(own.end, DURABLE).expect("wait");
         let counts = memory.counts();
-        // No thread whose record was covered takes another step.
+        // The record is covered, so none of these ways to make it durable takes another step.
         log.first().wait(own.lsn, DURABLE).expect("wait");
         log.first().request(own.lsn, DURABLE);
         let mut queue = log.completions();

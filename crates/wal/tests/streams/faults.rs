@@ -60,7 +60,7 @@ fn a_failure_of_one_stream_is_the_first_cause_everywhere() {
             let settled = log.is_settled(dependent, &set, Durability::Durable).expect("it never will be");
             assert_eq!(cause(settled), told);
             assert_eq!(cause(Err(log.poisoned().expect("poisoned"))), told);
-            // A stream whose own files are sound acknowledges nothing any more either.
+            // Even a stream whose own files are sound acknowledges nothing any more.
             match sessions[0].commit(4, &none, &[b"late"]) {
                 Ok(late) => assert_eq!(cause(log.wait(late, &none, Durability::Durable)), told),
                 Err(AppendError::Poisoned { cause }) => assert_eq!(first(&cause), told),

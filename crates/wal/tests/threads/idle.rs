@@ -78,7 +78,7 @@ fn an_idle_log_does_not_wake_up() {
         std::thread::yield_now();
     }
     // A thread that was seen asleep may have been between two waits. If its counters stand still
-    // while the test works, it was not.
+    // while the test works, the thread was really asleep.
     let mut before: (Vec<Counters>, _) = look(&logs);
     for _ in 0..50 {
         std::hint::black_box(work());

@@ -158,7 +158,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "audit-7: a checkpoint misses a page whose write-back begins",
         file: "crates/kernels/src/page_meta.rs",
-        old: "        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);\n        // A checkpoint or eviction that comes here must find `flushing`.\n        begun();\n        if rec_lsn != NONE {\n            self.rec_lsn.store(NONE, Ordering::Release);\n        }\n",
+        old: "        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);\n        // A checkpoint or eviction that looks between these two stores must find `flushing` set.\n        begun();\n        if rec_lsn != NONE {\n            self.rec_lsn.store(NONE, Ordering::Release);\n        }\n",
         new: "        if rec_lsn != NONE {\n            self.rec_lsn.store(NONE, Ordering::Release);\n        }\n        begun();\n        self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);\n",
         tests: PAGED_RACES,
     },

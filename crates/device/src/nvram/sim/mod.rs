@@ -129,7 +129,7 @@ impl SimNvram {
 
     /// Returns the memory after a crash of the machine, by [`Survival::Random`] with `seed`.
     /// Freezes this memory. May be called again, also with other seeds. The steps of the new memory
-    /// count from 0, and it belongs to no device.
+    /// count from 0, and the new memory belongs to no device.
     pub fn reopen_after_crash(&self, seed: u64) -> SimNvram {
         self.reopen_with(seed, Survival::Random)
     }
@@ -188,7 +188,8 @@ pub(super) struct Shared {
     state: Mutex<State>,
 }
 
-/// Another part of the same machine: when it crashes the memory has crashed, and the reverse.
+/// Another part of the same machine. When one of the two crashes, the memory or this part, the
+/// other has crashed too.
 pub(crate) trait CrashPeer: fmt::Debug + Send + Sync {
     /// Crashes the peer.
     fn freeze(&self);

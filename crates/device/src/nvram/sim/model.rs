@@ -185,8 +185,8 @@ mod tests {
         lines.fence(first);
         assert!(survivors(&lines, 50).iter().all(|line| *line == [2; WORDS]));
         assert_eq!(lines.unkept(), 0);
-        // A line was clean when it was written back. A late fence does not bring its content back
-        // either.
+        // A line was clean when it was written back. A late fence does not bring back the content
+        // of this line either.
         let clean = lines.write_back(0, [2; WORDS]);
         let newer = lines.write_back(0, [3; WORDS]);
         lines.fence(newer);

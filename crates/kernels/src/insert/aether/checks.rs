@@ -2,8 +2,8 @@
 //! order and after they were copied, no thread waits for ever, and a refused group leaves no state
 //! behind.
 //!
-//! One unit is one "byte". Each position has a plain cell. The owner of the position writes the
-//! cell, and a thread that has read `filled` reads the cells below it.
+//! Each record of these models has one byte, and each position has a plain cell. The owner of the
+//! position writes the cell, and a thread that has read `filled` reads the cells below it.
 
 use super::super::mutants::Built;
 use super::*;
@@ -19,7 +19,8 @@ struct Log {
     reserved: AtomicU64,
     filled: AtomicU64,
     limit: u64,
-    /// Written by each thread that advances `filled`. Two unordered advances are a data race.
+    /// Written by each thread that advances `filled`. Two unordered advances are a data race, which
+    /// the checkers report.
     turn: PlainAccess,
     cells: [(PlainAccess, Cell<bool>); CELLS],
 }
@@ -105,7 +106,7 @@ fn slots(built: Built) -> Option<Slots> {
     Some(Slots::new(1, 2, 2, built))
 }
 
-/// Two threads append once each while this thread looks.
+/// Two threads append once each while this thread reads `filled` and the cells below it.
 fn two_append<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>) {
     let threads = [0, 1].map(|session| {
         let model = model.clone();
@@ -125,7 +126,8 @@ fn a_group_forms<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>, expect
         spawn(move || model.append(session))
     });
     model.aether.latch.give();
-    // Look between the joins, because a join makes all stores of the joined thread visible.
+    // Check the cells after the first join too: the second join would hide a missing release,
+    // because a join makes all stores of the joined thread visible.
     let done = threads.map(|thread| {
         let done = thread.join().expect("appender");
         model.log.look();
@@ -133,7 +135,7 @@ fn a_group_forms<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>, expect
     });
     assert_eq!(done.iter().filter(|done| **done).count() as u64, expected);
     assert_eq!(model.log.look(), expected, "everything is filled in the end");
-    // The slots and the order can be used again.
+    // A later append succeeds: the slots and the order can be used again.
     if expected < model.log.limit {
         assert!(model.append(0));
         assert_eq!(model.log.look(), expected + 1);
@@ -158,7 +160,7 @@ fn a_wait_for_a_node_leaves_the_latch(model: &Arc<Model<ReleaseQueue>>) {
     assert_eq!(model.log.look(), 3, "everything is filled in the end");
 }
 
-/// Three threads append, one of them this one.
+/// Three threads append; this thread is one of them.
 fn three_append<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>) {
     let threads = [0, 1].map(|session| {
         let model = model.clone();

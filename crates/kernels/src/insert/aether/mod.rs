@@ -115,8 +115,8 @@ impl<O: Order> Aether<O> {
         Ok(range.start)
     }
 
-    /// Waits until the order has room. The caller holds the latch, which this thread gives back
-    /// while it waits.
+    /// Waits until the order has room. The caller holds the latch. The call gives the latch back
+    /// while it waits, and takes it again.
     fn wait_for_room(&self) {
         let keeps = self.built.is(Mutant::WaitedUnderLatch);
         while !self.order.has_room() {

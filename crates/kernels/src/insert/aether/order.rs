@@ -8,7 +8,7 @@ use super::latch::Latch;
 use super::{BufferAccess, Range};
 use crate::sync_shim::pause;
 
-/// A way to keep this order.
+/// A way to release ranges in the order of their positions.
 pub trait Order {
     /// Returns whether another range can enter. Called before the reservation. A true result stays
     /// true only while the caller holds the latch.

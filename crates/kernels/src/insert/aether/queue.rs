@@ -27,8 +27,8 @@
 //!    block threads that need no node.
 //!
 //! The paper's list has no maximum length. The array of a log has more nodes than there can be
-//! ranges within the run-ahead limit ([`ReleaseQueue::for_run_ahead`]). So the wait of rule 3 does
-//! not occur in a log: admission bounds how far other threads get ahead of a slow owner.
+//! ranges within the run-ahead limit ([`ReleaseQueue::for_run_ahead`]). So the wait of invariant 3
+//! does not occur in a log: admission bounds how far other threads get ahead of a slow owner.
 //!
 //! One in [`KEEPS`] owners does not delegate and waits for its turn, so that no thread releases
 //! ranges of other threads without end (the paper's treadmill). The paper chooses these owners at
@@ -73,7 +73,7 @@ impl Node {
 
 /// Number of nodes in two cache lines, because processors fetch two lines together.
 const BESIDE: usize = 8;
-/// Maximum number of nodes: 16 MiB, which is enough for a run-ahead limit of 48 MiB.
+/// Maximum number of nodes. They take 16 MiB, and are enough for a run-ahead limit of 48 MiB.
 const NODES_MAX: usize = 1 << 20;
 
 /// Returns the index of a ticket's node among `nodes`. The nodes of consecutive tickets are `1 <<
@@ -100,8 +100,8 @@ pub struct ReleaseQueue {
 }
 
 impl ReleaseQueue {
-    /// Makes a queue for a log in which ranges of at least `least` bytes lie within `run_ahead`
-    /// bytes of the filled frontier when another range enters.
+    /// Makes a queue for a log whose ranges have at least `least` bytes. When a range enters, all
+    /// earlier ranges lie within `run_ahead` bytes of the filled frontier.
     pub fn for_run_ahead(run_ahead: usize, least: usize) -> Self {
         // Two more nodes: one range is entering, and the node of one released range may not be
         // vacant yet.

@@ -23,10 +23,10 @@
 //!    last member sees every copy.
 //!
 //! The paper sets a new slot to OPEN before it is in the array, and never sets the array index in
-//! the slot. So a thread that has read the number of this slot during an earlier use may join, and
-//! lead, the slot before it is in the array. Here that is harmless: `place` is written before OPEN,
-//! and a leader uses `place` only after it has got the latch, which the replacing leader holds
-//! until the slot is in the array.
+//! the slot. So a thread that has read the slot's number from the array during an earlier use of
+//! the slot may join, and lead, the slot before it is in the array again. Here that is harmless:
+//! `place` is written before OPEN, and a leader uses `place` only after it has got the latch, which
+//! the leader that puts the slot into the array holds until then.
 
 use super::super::mutants::{Built, Mutant};
 use super::Range;
@@ -115,8 +115,9 @@ impl Slots {
         Slots::new(open, all, !STATE, Built::default())
     }
 
-    /// Joins a group, and waits until a slot is open and has room. While all slots are full or
-    /// closing, their leaders hold the latch or wait for it, and then replace the slots.
+    /// Joins a group. If no slot is open and has room, the call first waits for one. While all
+    /// slots are full or closing, their leaders hold the latch or wait for it, and then replace the
+    /// slots.
     pub(crate) fn join(&self, session: usize, bytes: u64) -> Member {
         let mut step = 0;
         loop {

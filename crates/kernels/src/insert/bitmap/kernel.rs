@@ -13,7 +13,7 @@
 //! - The scanner loads a word with Acquire. Without it the scanner reports bytes as filled that it
 //!   does not see.
 //! - The scanner clears the bits before it publishes the frontier. In the other order the next
-//!   owner of these places sets its bits, and the scanner clears them.
+//!   owner of these bytes of the ring could set the bits before the scanner clears them.
 //!
 //! Invariants:
 //!
@@ -108,7 +108,8 @@ impl Bitmap {
                 self.word(at).fetch_and(!self.bits(at, at + run), Ordering::AcqRel);
             }
             at += run;
-            // Scan at most one lap of the ring, because the places after that were just cleared.
+            // Scan at most one lap of the ring: the bits of a second lap are those that this scan
+            // has just cleared.
             if at < word_end || at - before >= self.word_bits * self.words {
                 break;
             }

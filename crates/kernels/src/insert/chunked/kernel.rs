@@ -23,8 +23,8 @@
 //!    read it. Positions of a word only grow, so a compare-and-swap never confuses two chunks.
 //! 4. Each chunk below the cutoff is full, or the scan pads it, or the scan counts it as a hole.
 //!    The scan pads a chunk that is open at the position at which the previous scan saw it open. So
-//!    an idle session delays no thread: the second scan passes its chunk, and a thread that must
-//!    pass the chunk scans until it has.
+//!    an idle session delays no thread: the second scan passes its chunk. A thread that needs the
+//!    filled frontier above the chunk scans until the frontier is there.
 //! 5. A record that names another record in `after` lies above it. The owner compares `after` with
 //!    the record's position in the open chunk. A new chunk starts at the present value of
 //!    `reserved`, which is above every record so far.

@@ -55,8 +55,8 @@
 //! - The paper's threads may be ahead of the worker by the whole log buffer (32 MiB, eight ranges
 //!   of 4 MiB). Here they may be ahead by the run-ahead limit, at most half of the ring. Hopping
 //!   needs a limit of several ranges, and the default ring of 2 MiB is smaller than one range. Our
-//!   runs of ELEDA's figures use a ring of 32 MiB and half of it as the limit; on simulated cores
-//!   128 MiB and a quarter.
+//!   runs of ELEDA's figures use a ring of 32 MiB and half of it as the limit. On simulated cores
+//!   they use a ring of 128 MiB and a quarter of it.
 //! - The paper's third pointer, `gc`, is for callbacks. Here `completion::Completions` has the
 //!   callbacks, and their owner runs those up to the durable frontier.
 
@@ -188,8 +188,8 @@ impl Lists {
         ahead: u64,
         built: Built,
     ) -> Self {
-        // Enough entries that the frontier has passed a range before an owner adds to its entry for
-        // the next use.
+        // There are enough entries that the frontier has passed a range before an owner adds to the
+        // range's entry for the next range that shares the entry.
         let entries = (ahead >> shift) + 2;
         let first_range = frontier >> shift;
         let index: Box<[_]> = (0..entries).map(|_| CachePadded::new(AtomicU64::new(0))).collect();

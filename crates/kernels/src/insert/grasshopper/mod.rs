@@ -15,7 +15,7 @@ use kernel::Lists;
 
 /// Minimum number of nodes of a session's list.
 const NODES_MIN: usize = 1024;
-/// Maximum number of nodes of a session's list: 2 MiB.
+/// Maximum number of nodes of a session's list. They take 2 MiB.
 const NODES_MAX: usize = 1 << 17;
 /// Bytes of run-ahead for each node of the list: with records of 128 bytes, eight sessions together
 /// use all nodes.

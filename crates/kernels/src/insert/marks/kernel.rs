@@ -23,8 +23,8 @@
 //! - Step 2 without Acquire: a session that was admitted against an older limit may get a position
 //!   that only a newer limit allows. In that case nothing orders the session's copy after the write
 //!   that freed those bytes, and the copy overwrites bytes that the device still reads. With
-//!   Acquire, the order comes from the session that was admitted against the newer limit and
-//!   reserved before.
+//!   Acquire, the session comes after an earlier reservation that was admitted against the newer
+//!   limit, and so after the write.
 //! - Step 3 left out: no safety is lost, but the frontier stays behind the records that other
 //!   sessions filled between steps 1 and 2.
 //! - Step 5 relaxed: a scan reports bytes as filled that it does not see.

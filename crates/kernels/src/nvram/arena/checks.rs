@@ -1,9 +1,9 @@
 //! The arenas under the checkers: no other thread gets the memory of a record before the record is
 //! released.
 //!
-//! One unit is a record's place. Each place has a plain cell. Appenders write the cell, and a
-//! trimming thread reads it before it releases, so a place that is given too early is a data race.
-//! A thread that finds no place gives up instead of waiting.
+//! Each record takes one place, which has a plain cell. Appenders write the cell, and a trimming
+//! thread reads it before it releases, so a place that is reused too early shows as a data race. A
+//! thread that finds no place gives up instead of waiting.
 
 use super::*;
 use crate::checked;
@@ -107,7 +107,8 @@ fn a_place_is_used_again(mutant: Mutant) {
 }
 
 checked!(
-    /// One place, two appenders, and a thread that releases the first appender's record.
+    /// Two appenders compete for one place while a third thread releases the first appender's
+    /// record.
     loom_a_place_is_used_again explore_a_place_is_used_again miri_a_place_is_used_again,
     Some(3),
     || a_place_is_used_again(Mutant::None)

@@ -48,7 +48,7 @@ const SYNCER_LED_ROUNDS: u64 = 4096;
 /// The longest delay, in nanoseconds.
 const DELAY_NS_MAX: u64 = 500_000;
 /// The last round's duration divided by this number is the longest delay for blocking committers.
-/// The next constant is the divisor for callers that do not block.
+/// `SERVING_DELAY_SHARE` is the divisor for callers that do not block.
 const DELAY_SHARE: u64 = 2;
 const SERVING_DELAY_SHARE: u64 = 4;
 /// Callers that do not block and fill more than this number of bytes in a round keep the device
@@ -203,8 +203,9 @@ impl Policy {
                 }
             }
             Event::Served { bytes } => {
-                // The leader waits for an eighth less than these bytes. Otherwise one late caller
-                // in each round would make the leader wait for the longest delay.
+                // The leader waits for an eighth less than these bytes. If it waited for all of
+                // them, one late caller in each round would make the leader wait for the longest
+                // delay.
                 self.served_bytes = if bytes > SERVED_BYTES_MAX { 0 } else { bytes - bytes / 8 };
             }
         }

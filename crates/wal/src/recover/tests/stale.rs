@@ -12,7 +12,8 @@ fn copy_block(from: &Bytes, to: &mut Bytes, at: Lsn) {
 }
 
 /// A crash lost the first block that the second opening wrote, and kept the later blocks. The third
-/// opening writes up to exactly where the records of those blocks begin; none of these may follow.
+/// opening writes up to exactly where the records of those blocks begin; none of these old records
+/// may follow the new ones.
 #[test]
 fn records_beyond_a_truncation_do_not_follow_what_a_later_opening_writes() {
     let (_, directory) = memory();

@@ -1,8 +1,7 @@
 //! The bitmap under the checkers. The frontier passes only filled bytes and stops only at ends of
 //! records, also when the ring is used again.
 //!
-//! One unit is one "byte". A word has two bits, and the ring has four. Each position has a plain
-//! cell.
+//! In these models a word has two bits, and the ring has four bytes. Each byte has a plain cell.
 
 use super::*;
 use crate::checked;

@@ -1,8 +1,8 @@
 //! Crawling and hopping under the checkers. The frontier never passes bytes that are not filled,
 //! stops only at ends of records, and reaches the end once everything is filled.
 //!
-//! One unit is one "byte", and a range has two. Each position has a plain cell, which its owner
-//! writes and a tracking thread reads.
+//! In these models a range has two bytes. Each byte has a plain cell, which its owner writes and a
+//! tracking thread reads.
 
 use super::*;
 use crate::checked;

@@ -119,7 +119,7 @@ checked!(
 );
 
 checked!(
-    /// Reservations by addition and by compare-and-swap together.
+    /// One session reserves by addition while another one reserves by compare-and-swap.
     loom_adding_and_swapping explore_adding_and_swapping miri_adding_and_swapping,
     Some(2),
     || {
