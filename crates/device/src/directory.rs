@@ -12,7 +12,7 @@
 //!    returned.
 //! 4. `write_at` writes all or fails; a short write of the operating system is continued, never
 //!    reported as success.
-//! 5. `read_at` is short only at the end of the file.
+//! 5. `read_at` reads fewer bytes than asked for only at the end of the file.
 //! 6. No call panics on any content of a device.
 
 use crate::error::{Error, Result, Verb};

@@ -73,7 +73,7 @@ impl Gate {
         (gate.before(directory), gate)
     }
 
-    /// Puts this gate before one more directory, so that one failure shuts both.
+    /// Puts this gate before one more directory, so that one failure shuts off both directories.
     pub fn before(&self, directory: Arc<dyn Directory>) -> Arc<dyn Directory> {
         Arc::new(GatedDirectory { gate: self.clone(), inner: caught::before(directory) })
     }
@@ -101,8 +101,8 @@ impl Gate {
     /// Waits until the calls inside have returned, then drops `lock`. Reads, lengths and listings
     /// go on. A second call waits like the first, and drops its own `lock`.
     ///
-    /// If the calling thread is itself inside a call of the gate, as a logger or a panic hook that
-    /// the device runs is, it does not wait: the last call inside drops `lock` when it returns.
+    /// If the calling thread is itself inside a call of the gate (the device may run a logger or a
+    /// panic hook), it does not wait: the last call inside drops `lock` when it returns.
     pub fn close(&self, lock: Option<Box<dyn DirectoryLock>>) {
         self.shared.calls.close(lock);
     }

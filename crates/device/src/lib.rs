@@ -11,8 +11,8 @@
 //! | [`DelayedDirectory`] | any directory with an added delay, for the papers' experiments |
 //! | [`StripedDirectory`] | several directories used as one, with large files spread over all |
 //! | [`OverlayDirectory`] | any directory, left unchanged: writes go to memory |
-//! | [`Gate`] | before any directory: latches the first failure |
-//! | [`Watch`] | before any directory: reports calls that take too long |
+//! | [`Gate`] | stands in front of any directory: latches the first failure |
+//! | [`Watch`] | stands in front of any directory: reports calls that take too long |
 //! | [`SimDevice`] | crashes, faults and stalls from a seed |
 //!
 //! Non-volatile memory is not a [`File`], because a program stores to it without a call: see

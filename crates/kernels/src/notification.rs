@@ -1,5 +1,5 @@
-//! A notification of a worker thread. All notifications given before the worker takes one count as
-//! one.
+//! A notification of a worker thread. Notifications that are given before the worker takes them
+//! count as one.
 //!
 //! A thread first makes its change and then notifies. The worker first takes the notification and
 //! then looks for changes, so it sees every change made before the notification. A thread that

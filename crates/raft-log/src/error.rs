@@ -19,7 +19,8 @@ pub enum Error {
     /// A call on the write-ahead log failed, such as an append, a sync, a truncation or a trim.
     #[error(transparent)]
     Log(#[from] katydid_wal::Error),
-    /// The entries of the log do not follow each other, or one was appended out of order.
+    /// The entries of the log do not follow each other, one was appended out of order, or the log
+    /// could not be read when it was opened.
     #[error(transparent)]
     Entries(#[from] EntryError),
     /// An entry or a vote could not be encoded.

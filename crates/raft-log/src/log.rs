@@ -72,8 +72,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     /// # Errors
     /// [`Error::Open`]; [`Error::Unsuited`] if the options are not those of a log of one stream in
     /// files; [`Error::Foreign`], [`Error::Decode`] and [`Error::Entries`] if the records are not
-    /// those of a Raft log with these types; [`Error::Log`] if a record cannot be read;
-    /// [`Error::Thread`] if the system cannot start the log's thread.
+    /// those of a Raft log with these types; [`Error::Entries`] or [`Error::Log`] if a record
+    /// cannot be read; [`Error::Thread`] if the system cannot start the log's thread.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::of(Log::open(path, options)?, None)
     }

@@ -123,8 +123,8 @@ impl Stream {
     /// position.
     ///
     /// # Errors
-    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above the record; failures of
-    /// the device.
+    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above the record;
+    /// [`Error::Device`] if the device fails.
     pub fn has_record(&self, mark: RecordMark) -> Result<bool> {
         self.core().look();
         let durable = Durable(self.shared_core()).written();

@@ -68,7 +68,8 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::ConsumerName`] unless the name has 1 to 64 lower-case letters, digits, `-` and `_`.
-    /// If the call makes the consumer, also the errors of [`Log::pin`] and failures of the device.
+    /// If the call makes the consumer, also the errors of [`Log::pin`], [`Error::Poisoned`],
+    /// [`Error::Closed`] and [`Error::Device`].
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.
@@ -112,7 +113,7 @@ impl Log {
     /// retained.
     ///
     /// # Errors
-    /// Failures of the device.
+    /// [`Error::Poisoned`], [`Error::Closed`], [`Error::Device`].
     pub fn remove_consumer(&self, name: &str) -> Result<bool, Error> {
         let consumers = &self.inside().consumers;
         let mut kept = locked(&consumers.kept);
@@ -151,7 +152,8 @@ impl Consumer {
     ///
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the consumer is lost, [`Error::ConsumerGone`]
-    /// if the consumer was removed, the errors of [`Log::pin`], and failures of the device.
+    /// if the consumer was removed, the errors of [`Log::pin`], [`Error::Poisoned`],
+    /// [`Error::Closed`], [`Error::Device`].
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.

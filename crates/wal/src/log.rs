@@ -390,9 +390,10 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Poisoned`] if not everything could be made durable. This is the error of the first
-    /// stream that failed; the other streams are closed nevertheless. [`Error::Device`] if this
-    /// thread is inside a device call of the log, as a logger or a panic hook may be: the thread
-    /// would wait for itself, so nothing is closed.
+    /// stream that failed; the other streams are closed nevertheless. [`Error::Device`] in two
+    /// cases. If the clean end could not be noted, the log is closed nevertheless. If this thread
+    /// is inside a device call of the log, as a logger or a panic hook may be, nothing is closed,
+    /// because the thread would wait for itself.
     pub fn close(&self) -> Result<(), Error> {
         self.open.close()
     }

@@ -280,7 +280,8 @@ impl Stream {
     ///
     /// # Errors
     /// Those of [`Stream::reader`]; [`Error::Read`] with [`ReadError::Corrupt`] if `lsn` identifies
-    /// no record, and with [`ReadError::Truncated`] if the record was dropped.
+    /// no record, with [`ReadError::Truncated`] if the record was dropped, and with
+    /// [`ReadError::Device`] if the device fails.
     pub fn read(&self, lsn: Lsn) -> Result<Record, Error> {
         // The written frontier does not count here, because a write may end within the record.
         if lsn >= self.core().medium.readable(self.core()) {

@@ -76,9 +76,9 @@ impl Stream {
     /// [`Error::NotTruncatable`] unless the log is in files and has one stream. [`Error::Closed`],
     /// and [`Error::Device`] if the control file cannot be written. [`Error::BeyondEnd`] if
     /// `position` is beyond the end of the log. [`Error::Read`] with [`ReadError::Trimmed`], with
-    /// [`ReadError::Corrupt`] if no record starts at `position`, or with [`ReadError::Truncated`]
-    /// if `position` lies in a part that was dropped before. The errors of
-    /// [`Session::append`](crate::Session::append) for `kept`, after which the first records of
+    /// [`ReadError::Corrupt`] if no record starts at `position`, with [`ReadError::Truncated`] if
+    /// `position` lies in a part that was dropped before, or with [`ReadError::Device`]. The errors
+    /// of [`Session::append`](crate::Session::append) for `kept`, after which the first records of
     /// `kept` may be in the log. [`Error::Poisoned`]: the next opening decides whether the records
     /// were dropped.
     pub fn truncate_after(&self, position: Lsn, kept: &[Append<'_>]) -> Result<Truncation> {

@@ -29,8 +29,8 @@ use std::sync::{Mutex, PoisonError};
 const DEPTH: u32 = 8;
 /// Bytes of a piece; few in debug builds, so that the writes of tests have many pieces. Release
 /// builds use no smaller pieces, because a device that cannot write through its cache empties the
-/// cache after each durable piece: where this was measured, a write of 1 MiB took 1.2 times as long
-/// as a plain one in two pieces, and 1.7 times in eight.
+/// cache after each durable piece: where this was measured, a write of 1 MiB in two pieces took 1.2
+/// times as long as a plain write, and one in eight pieces 1.7 times.
 const PIECE_BYTES: usize = if cfg!(debug_assertions) { 16 << 10 } else { 512 << 10 };
 /// Most parts that the kernel takes in one piece.
 const PARTS_MAX: usize = 1024;

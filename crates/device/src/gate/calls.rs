@@ -30,8 +30,8 @@
 //! | step of a call | before `close`'s bit | after it |
 //! |---|---|---|
 //! | enters | let in and counted | refused; counted until it leaves, which lets nothing in and delays `close` by a few instructions |
-//! | leaves, others inside | - | - |
-//! | leaves as the last | - | finds exactly bit 0 and itself, takes `end`, releases the locks, notifies |
+//! | leaves while other calls are inside | - | - |
+//! | leaves as the last call | - | finds exactly bit 0 and itself, takes `end`, releases the locks, notifies |
 //! | `close` finds the count at 0 | - | releases the locks itself |
 //! | `close` finds calls inside | - | has put its lock into `end` before the bit, and waits for `drained` under `end`: the last call cannot notify between these two steps |
 //!

@@ -4,9 +4,9 @@
 //! | region | for | a killed process leaves | a crash of the machine leaves |
 //! |---|---|---|---|
 //! | [`NvRegion::open`] on a DAX file system | real NVRAM | everything | what was persisted |
-//! | [`NvRegion::open`] anywhere else | emulation, `/dev/shm` best | everything | nothing |
+//! | [`NvRegion::open`] anywhere else | emulation, best in `/dev/shm` | everything | nothing |
 //! | [`NvRegion::memory`] | benchmarks and tests without files | nothing | nothing |
-//! | [`SimNvram::region`] | crashes from a seed | everything | what was persisted, rest by seed |
+//! | [`SimNvram::region`] | crashes from a seed | everything | what was persisted; the seed decides the rest |
 //!
 //! A store goes into a processor's cache. The store is persisted in two steps: its cache lines are
 //! *written back* ([`NvRegion::write_back`]), which only begins the transfer, and a *fence*

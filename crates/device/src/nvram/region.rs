@@ -77,8 +77,9 @@ impl NvRegion {
     /// # Errors
     /// `Cause::Nvram` if the file is not a region or has another length, if no region can have this
     /// number of bytes (a multiple of [`LINE_BYTES`]), or if the caller asked for real persistence
-    /// and the file system has none. `Cause::Locked` if the region is in use. `Cause::NoSpace` with
-    /// `Verb::Prepare` if there is no room. `Cause::Io` for any other failure of the system.
+    /// and the file system or the processor has none. `Cause::Locked` if the region is in use.
+    /// `Cause::NoSpace` with `Verb::Prepare` if there is no room. `Cause::NotFound` if there is no
+    /// such folder. `Cause::Io` for any other failure of the system.
     pub fn open(path: impl AsRef<Path>, bytes: u64, want: Persistence) -> Result<NvRegion> {
         Ok(Self::mapped(file::open(path.as_ref(), Some(bytes), want)?))
     }

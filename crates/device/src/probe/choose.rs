@@ -11,9 +11,9 @@ const NEARLY: f64 = 0.8;
 /// Factor by which twice as many writes in flight must raise the rate.
 const WORTH: f64 = 1.25;
 
-/// Returns the cheapest method of those that are clearly cheaper than [`Method::Direct`], and
-/// `Direct` if there are none. If `Direct` was not measured, the first measured method stands in
-/// for it.
+/// Returns the cheapest of the methods that are clearly cheaper than [`Method::Direct`], or
+/// `Direct` if no method is. If `Direct` was not measured, the first measured method stands in for
+/// it.
 pub(super) fn best_method(costs: &[(Method, f64)]) -> Method {
     let direct = costs.iter().find(|(method, _)| *method == Method::Direct).or(costs.first());
     let Some(&(start, cost)) = direct else { return Method::Buffered };

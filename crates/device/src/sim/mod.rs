@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `write_at`, `prepare`, `truncate` | the bytes count as un-synced, even those of a durable write: the seed decides sector by sector |
 //! | `File::sync`, `Directory::sync` | what the sync covered stays un-synced: the seed decides |
-//! | creating, renaming, removing a file | as an un-synced name change |
+//! | creating, renaming, removing a file | the change of the name counts as un-synced |
 //! | creating a subdirectory, or a region of NVRAM | it exists or it does not |
 //!
 //! A sector is kept or dropped whole, except with [`Survival::Trash`], which may make garbage of
@@ -100,8 +100,8 @@ impl SimDevice {
         reopened
     }
 
-    /// Returns the device without its regions, for those regions themselves: a region that held the
-    /// whole device would keep itself alive.
+    /// Returns the device without its regions, for use by the regions themselves: a region that
+    /// held the whole device would keep itself alive.
     fn alone(&self) -> SimDevice {
         SimDevice { shared: self.shared.clone(), regions: Arc::default() }
     }
@@ -179,7 +179,7 @@ impl SimDevice {
         self.shared.lock().plan.when(Some(Box::new(predicate)));
     }
 
-    /// Makes reads fail that touch these bytes of the file with this path.
+    /// Makes reads of these bytes of the file with this path fail.
     pub fn fail_reads(&self, path: &str, bytes: Range<u64>) {
         self.shared.lock().plan.unreadable(path, bytes);
     }

@@ -14,9 +14,9 @@
 //!    names the part. The opening that removed the last name removes the part, or a later opening
 //!    does before it makes its first part. An opening that makes no parts removes no part that it
 //!    finds unnamed, so a file whose header was lost can be put back.
-//! 3. The labels of a set are made in this order: the first directory's (making), the others', the
-//!    first's (complete). Each is durable before the next is begun, and the last before the set is
-//!    used. A directory that is not empty gets no label.
+//! 3. The labels of a set are made in this order: the first directory's (making), the other
+//!    directories', and again the first one's (complete). Each is durable before the next is begun,
+//!    and the last before the set is used. A directory that is not empty gets no label.
 //! 4. A call that promises durability returns only when its bytes and names are durable in every
 //!    directory that it touches.
 //! 5. A set can be open more than once, in one process and in several. Only the opening that has

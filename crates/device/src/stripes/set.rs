@@ -291,7 +291,7 @@ impl Set {
         }
     }
 
-    /// Returns one more than any number in use, including those of parts that a crash left.
+    /// Returns one more than any number in use, including the numbers of parts that a crash left.
     fn next_id(&self) -> Result<u64> {
         let ids = self.named_ids()?.into_iter().chain(self.part_ids()?);
         Ok(ids.max().map_or(1, |last| last + 1))

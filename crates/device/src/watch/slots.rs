@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `began` | the caller: the mark of a claim (by compare and swap from free), then the start time of the call, then free | the watcher, before and after the rest | sequentially consistent when a call begins (see `Shared::parked`), release when it ends; acquire |
 //! | `what`, `from`, `to` | the caller, between claiming and beginning | the watcher | relaxed: they count only if `began` is the same before and after |
-//! | `reported` | the watcher: `began` of the call that it reported | the caller, at the end | relaxed: a report is missed only if made just as the call ends |
+//! | `reported` | the watcher: `began` of the call that it reported | the caller, at the end | relaxed: a report is missed only if it is made just as the call ends |
 
 use crate::error::Verb;
 use std::sync::atomic::{AtomicU64, Ordering, fence};

@@ -68,7 +68,7 @@ fn what_is_written_to_parts_is_not_lost_with_a_header_that_failed_calls_left_in_
                 for second in 0..12 {
                     let device = left.reopen_after_kill();
                     fail(&device, second, Fault::SyncIo);
-                    // This process may take fewer steps than `step`. Then nothing fails.
+                    // If this process takes fewer steps than `step`, nothing fails.
                     drop(live(&device, method));
                     let device = device.reopen_after_kill();
                     live(&device, method).expect("no fault");

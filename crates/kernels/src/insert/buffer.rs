@@ -177,7 +177,7 @@ impl BufferSizes {
 }
 
 /// Asks for admission and reserves, for designs that announce nothing before the reservation. Small
-/// records of the first slots are reserved by addition, others by compare-and-swap.
+/// records of the first slots are reserved by addition, all other records by compare-and-swap.
 ///
 /// Both read-modify-writes must at least acquire and release (rule 3 of the ring). A record that is
 /// reserved by addition may have been admitted against an older limit than the one that allows its

@@ -10,7 +10,7 @@ use super::BufferSizes;
 use super::aether::{self, Aether, UnderLatch};
 use super::mutants::Built;
 
-/// Makes the inserter: groups whose last member gives the latch back.
+/// Makes the inserter. The last member of each group gives the latch back.
 pub(super) fn inserter(slots: usize, sizes: &BufferSizes) -> Aether<UnderLatch> {
     Aether::new(Some(aether::slots(slots, sizes)), UnderLatch, Built::default())
 }

@@ -8,7 +8,7 @@
 use super::aether::{Aether, InTurn};
 use super::mutants::Built;
 
-/// Makes the inserter: no groups, and ranges that are released in turn.
+/// Makes the inserter. Threads form no groups, and ranges are released in turn.
 pub(super) fn inserter() -> Aether<InTurn> {
     Aether::new(None, InTurn::default(), Built::default())
 }

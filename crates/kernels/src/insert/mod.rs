@@ -10,8 +10,8 @@
 //!    No thread waits while it owns a hole.
 //! 2. Between the reservation and the end of the copy a thread only copies: no allocation, no lock,
 //!    no call to other modules.
-//! 3. `scan` reports only bytes as filled that are filled, and its cutoff covers every reservation
-//!    that happened before the scan.
+//! 3. `scan` reports only filled bytes as filled, and its cutoff covers every reservation that
+//!    happened before the scan.
 //!
 //! A crash loses records that are only in the log buffer. None of them was acknowledged as written
 //! or durable.

@@ -66,8 +66,8 @@ pub(super) enum Mutant {
     RelaxedBits,
     /// `bitmap`: a record's bits are set from its first byte on.
     FirstBitFirst,
-    /// `bitmap`: bits are cleared after the frontier was published, when their places may be in use
-    /// again.
+    /// `bitmap`: bits are cleared after the frontier was published, when their next owners may have
+    /// set them again.
     ClearedLate,
     /// `marks`: a session announces without publishing its previous record.
     RelaxedAnnounce,

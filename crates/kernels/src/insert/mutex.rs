@@ -1,7 +1,7 @@
 //! Inserter `mutex`: one lock around reservation and copy (Johnson et al., Aether, Algorithm 1).
 //!
 //! There are no holes to find, because a reserved record is filled when the lock is released. This
-//! design is the baseline for the others.
+//! design is the baseline for the other designs.
 
 use super::{AppendClass, Inserter, LogBuffer, PhysicalRecord, Scan, Stalled};
 use crate::lsn::Lsn;

@@ -83,7 +83,7 @@ fn settled(rounds: &dyn Rounds, waiter: &Waiter) -> bool {
 
 /// The baton after a step.
 enum BatonOutcome {
-    /// Another thread has the baton, or it is released.
+    /// Another thread has the baton, or the baton is released.
     Passed,
     /// This thread still has the baton.
     Kept,

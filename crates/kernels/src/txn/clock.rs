@@ -24,7 +24,7 @@ const TICK_BITS: u32 = 6;
 /// The maximum number of slots: one less than the number of values of a timestamp's low bits.
 pub const SLOTS_MAX: usize = (1 << SLOT_BITS) - 1;
 
-/// A transaction's place in the total order of all transactions. Zero is before all of them.
+/// A transaction's place in the total order of all transactions. Zero is before all transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 

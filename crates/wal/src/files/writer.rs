@@ -194,7 +194,7 @@ impl Writer {
         let leader = &mut *leader;
         let Some(at) = leader.flights.iter().position(|flight| flight.write == *write) else { return false };
         if core.is_over() {
-            // After a failure, writes above the failed one that have ended are taken off as well.
+            // After a failure, ended writes above the failed one are also taken off the list.
             leader.flights.retain(|flight| !flight.ended && flight.write != *write);
             return false;
         }

@@ -185,7 +185,7 @@ impl Inserter for ApartInserter {
     fn scan(&self, buffer: &LogBuffer) -> Scan {
         let scan = self.marks.scan(&buffer.frontiers.reserved);
         let filled = buffer.frontiers.advance_filled(scan.filled).get();
-        // Another scan may have got further than this one's cutoff.
+        // Another scan may have advanced the frontier beyond this scan's cutoff.
         Scan { cutoff: scan.cutoff.max(filled), filled }
     }
 }

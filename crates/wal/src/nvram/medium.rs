@@ -294,7 +294,8 @@ impl Medium for Nvram {
             self.has_crashed(core);
             return frontiers.reached(end, level);
         }
-        // The append of such a record has persisted it (invariant 3).
+        // The append of a record that ends at `end` has persisted the record, whatever holes lie
+        // below (invariant 3).
         if core.in_order && end <= frontiers.reserved() && !self.has_crashed(core) {
             return true;
         }

@@ -10,7 +10,7 @@
 //! | `apart` | appending to the heap |
 //! | `reopen` | opening the heap: what is reset, and what is free |
 //! | `header` | the first block of the region |
-//! | `store` | in place of segments: the memory, its start, and trimming |
+//! | `store` | the memory, its start and trimming, which replace the segments of a log in files |
 //! | `recover` | opening: which records survive |
 //!
 //! The kernels have [`nvram::arena`](katydid_kernels::nvram::arena), which says which appender has

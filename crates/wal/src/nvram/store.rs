@@ -157,8 +157,8 @@ impl NvStore {
         &self.memory
     }
 
-    /// Returns the heap and entries, if records lie apart. An append asks these in addition to the
-    /// admission.
+    /// Returns the heap and entries, if records lie apart. An append asks them for a place, in
+    /// addition to asking the admission.
     pub(crate) fn apart(&self) -> Option<&Arc<Apart>> {
         match &self.memory {
             Memory::Ring(_) => None,

@@ -144,7 +144,8 @@ fn open_files(
     // segments may be missing.
     let restart_end = walk.end.plus(record::HEADER_BYTES as u64);
     let reach = match state.incarnation == 0 && options.streams == 1 {
-        // The usual distance ahead, but at most half a segment of full size.
+        // A new log of one stream is prepared the usual distance ahead, but at most half a segment
+        // of full size.
         true => files::first_ahead(options, settings, walk.end).min(walk.end.plus(state.segment_bytes / 2)),
         false => restart_end,
     };

@@ -6,10 +6,10 @@
 //!    incarnation is that of the record before it, or a larger one if it is a Restart record.
 //! 2. The record at the start has the incarnation that the control file names, or a larger one if
 //!    it is a Restart record.
-//! 3. Beyond the first position without a valid record, a record of the same or a larger
-//!    incarnation was written by the opening that used that part of the log last, so the durable
-//!    frontier that the record stores counts. Records of smaller incarnations were cut off by an
-//!    earlier opening, and are ignored.
+//! 3. The walk ends at the first position without a valid record. A record beyond that position
+//!    counts, with the durable frontier that it stores, if its incarnation is at least that of the
+//!    last valid record: the opening that used that part of the log last has written it. Records of
+//!    smaller incarnations were cut off by an earlier opening, and are ignored.
 
 use super::decide::StopFound;
 use super::incarnations::IncarnationHistory;

@@ -5,8 +5,8 @@
 //! |---|---|
 //! | `held` | a directory that holds up one call, and notices calls that come too late |
 //! | `asleep` | waiting until every thread sleeps, without a clock |
-//! | `pairs` | a call held up at each of its device calls while a thread closes, and vice versa |
-//! | `beside` | many threads, in no order |
+//! | `pairs` | two calls, one held up at each of its device calls; one of the two closes the log |
+//! | `beside` | many threads that make calls and close the log, in no order |
 //! | `inside` | closing from inside a device call |
 
 #![cfg(not(miri))] // The tests ask the kernel which threads sleep.

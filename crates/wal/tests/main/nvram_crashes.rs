@@ -352,8 +352,8 @@ fn holes_become_padding_and_everything_else_stays() {
                     record.expect(&context).payload[..8].try_into().map(u64::from_le_bytes).expect("word")
                 })
                 .collect();
-            // If a record lacks one word, the opening that crashed may have stored just that word.
-            // Then the record is whole.
+            // If a record lacks one word, the opening that crashed may have stored just that word,
+            // which makes the record whole.
             assert!(
                 expected.iter().all(|number| found.contains(number)),
                 "{context}, step {step}: {found:?}"
@@ -394,8 +394,8 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
         drop((session, log));
         let device = device.reopen_after_kill();
         let region = memory_of(&device).region();
-        // The entries are as a crash within a commit leaves them. All but one are set, in lap 1.
-        // That one is as its appender left it, or has not arrived.
+        // The entries are as a crash within a commit leaves them. All entries but one are set, in
+        // lap 1. The remaining entry is as its appender left it, or has not arrived.
         let hole = rng.usize(0..places.len() - 2);
         for (nth, place) in places.iter().enumerate() {
             let entry = region.word(4096 + place.lsn.get() % (RING / 8));

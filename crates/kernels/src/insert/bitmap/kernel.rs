@@ -8,10 +8,10 @@
 //! Failures if a step is left out or its ordering is weaker:
 //!
 //! - An owner sets bits with Release, and the word with the record's first byte last. Without
-//!   Release the scanner reports bytes as filled that it does not see. In another order the
-//!   frontier may stop inside a record.
-//! - The scanner loads a word with Acquire. Without it the scanner reports bytes as filled that it
-//!   does not see.
+//!   Release the scanner reports bytes as filled although it does not see them. In another order
+//!   the frontier may stop inside a record.
+//! - The scanner loads a word with Acquire. Without Acquire the scanner reports bytes as filled
+//!   although it does not see them.
 //! - The scanner clears the bits before it publishes the frontier. In the other order the next
 //!   owner of these bytes of the ring could set the bits before the scanner clears them.
 //!

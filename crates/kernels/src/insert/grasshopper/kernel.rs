@@ -19,7 +19,7 @@
 //! |---|---|---|---|
 //! | `tail` of a list | the owner | the tracker | Release after the node (and the copy); Acquire |
 //! | `head` of a list | the tracker | the owner, which must not overrun it | Release; Acquire |
-//! | index | owners, by `fetch_add` | the tracker | AcqRel after 1 and 2; Acquire |
+//! | index | owners, by `fetch_add` | the tracker | AcqRel after steps 1 and 2; Acquire |
 //! | frontier, heap | the tracker | the tracker | under its lock |
 //!
 //! Invariants:
@@ -188,8 +188,8 @@ impl Lists {
         ahead: u64,
         built: Built,
     ) -> Self {
-        // There are enough entries that the frontier has passed a range before an owner adds to the
-        // range's entry for the next range that shares the entry.
+        // With this number of entries, the frontier has passed a range before an owner adds to the
+        // same entry for a later range.
         let entries = (ahead >> shift) + 2;
         let first_range = frontier >> shift;
         let index: Box<[_]> = (0..entries).map(|_| CachePadded::new(AtomicU64::new(0))).collect();

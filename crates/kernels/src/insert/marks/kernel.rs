@@ -27,7 +27,7 @@
 //!   limit, and so after the write.
 //! - Step 3 left out: no safety is lost, but the frontier stays behind the records that other
 //!   sessions filled between steps 1 and 2.
-//! - Step 5 relaxed: a scan reports bytes as filled that it does not see.
+//! - Step 5 relaxed: a scan reports bytes as filled although it does not see them.
 //!
 //! A scan reads `reserved` first (the cutoff), then the number of marks, then each mark (all
 //! Acquire or stronger). Every reservation below the cutoff is visible with its announcement. So a

@@ -1,5 +1,5 @@
 //! Persist at commit under the checkers: everything below the durable frontier is persisted. One
-//! thread at a time persists, and only memory that no other thread owns.
+//! thread at a time persists, and persists only memory that no other thread owns.
 //!
 //! Each record of this model takes one position. A position has two plain cells. The appender
 //! writes the first cell, a pass reads it, and a thread that reuses the memory writes it again. A
@@ -159,7 +159,7 @@ checked!(
 );
 
 /// One thread appends and commits. Another thread commits too, and reuses the memory of the first
-/// record once that is durable.
+/// record once that record is durable.
 fn one_covers_the_other(mutant: Mutant) {
     let model = Model::new();
     model.append(0);

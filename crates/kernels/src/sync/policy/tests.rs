@@ -6,7 +6,7 @@ use super::*;
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 
-/// Returns a policy for two processors that has seen `rounds` rounds, 1 ms apart. Each took
+/// Returns a policy for two processors that has seen `rounds` rounds, 1 ms apart. Each round took
 /// `took_ns` and had `committers` committers.
 fn after(uses: Heuristics, rounds: u64, took_ns: u64, committers: u64) -> Policy {
     let mut policy = Policy::new(uses, 2);

@@ -1,8 +1,8 @@
 //! The log kept under `tests/fixtures`, and the writer that makes it.
 //!
-//! With `KATYDID_WRITE_FIXTURES=1` the test writes the log anew. This is right only for a new
-//! format version, in a folder of its own: the files of a version that was ever released stay as
-//! they are.
+//! With `KATYDID_WRITE_FIXTURES=1` the test writes the log anew. Write it anew only for a new
+//! format version, and in a folder of its own: the files of a version that was ever released stay
+//! as they are.
 
 use super::bench::{Bytes, Writer, bytes_of, memory, options, payload};
 use crate::inspect::inspect_stream as inspect;

@@ -101,8 +101,8 @@ checked!(
 );
 
 checked!(
-    /// Lists have one node: before it reserves, the owner waits until the tracker has passed its
-    /// node.
+    /// Lists have one node: before an owner reserves again, it waits until the tracker has passed
+    /// its node.
     loom_grasshopper_full_lists explore_grasshopper_full_lists miri_grasshopper_full_lists,
     Some(1),
     || sessions_and_a_tracker([&[1], &[1, 1]], 1, Built::default())

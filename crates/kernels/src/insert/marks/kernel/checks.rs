@@ -1,6 +1,6 @@
-//! The marks under the checkers. A scan may report only bytes as filled that are filled. In the end
-//! scans must find all filled bytes. No byte of the ring may be used again before it was written to
-//! the device.
+//! The marks under the checkers. A scan may report only filled bytes as filled. In the end scans
+//! must find all filled bytes. No byte of the ring may be used again before it was written to the
+//! device.
 //!
 //! The models use the reservation, admission and frontiers of production, on a ring of a few blocks
 //! (`insert/small_log.rs`). The mutants show that the checkers notice faults.
@@ -198,7 +198,8 @@ fn a_slot_is_handed_on(built: Built) {
 }
 
 checked!(
-    /// A mark that a second thread uses after its first owner covers the records of both.
+    /// If a second thread uses a mark after its first owner, the mark covers the records of both
+    /// threads.
     loom_a_slot_is_handed_on explore_a_slot_is_handed_on miri_a_slot_is_handed_on,
     Some(2),
     || a_slot_is_handed_on(Built::default())
