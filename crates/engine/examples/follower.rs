@@ -1,6 +1,6 @@
-//! A copy of a database that follows it: a second database, in a folder of its own, to which each
-//! committed transaction is applied as one transaction. Both databases may crash and be opened
-//! again at any time; the copy misses no transaction and applies none twice.
+//! A copy that follows its source database: a second database, in a folder of its own, to which
+//! each committed transaction of the source is applied as one transaction. Both databases may crash
+//! and be opened again at any time; the copy misses no transaction and applies none twice.
 //!
 //! The copy begins as a backup. The copy's position in the feed is a row of the copy. The
 //! transaction that applies a transaction of the source also changes this row. A named consumer
@@ -38,8 +38,9 @@ struct Follower {
 impl Follower {
     /// Opens the copy in `folder`, or makes it from a backup of `source`.
     fn open(source: &Database, folder: &Path) -> Result<Follower> {
-        // The consumer is made before the backup, so no transaction is in neither of them. A
-        // transaction that is in both is applied again, which changes nothing.
+        // The consumer is made before the backup, so each transaction is in the backup or reaches
+        // the consumer. A transaction that is in the backup and reaches the consumer is applied
+        // again, which changes nothing.
         let consumer = source.consumer("copy", BEHIND_MAX, &ChangesFrom::Now)?;
         if matches!(Database::engine_at(folder), Err(Error::NotFound { .. })) {
             source.backup(folder)?;
@@ -58,8 +59,8 @@ impl Follower {
     /// costs a durable write, so the caller acknowledges only now and then.
     fn catch_up(&mut self) -> Result<()> {
         while let Some(transaction) = self.consumer.try_next()? {
-            // If the stamp is not greater, the follower crashed after it had applied this
-            // transaction and before it acknowledged it.
+            // If the stamp is not greater, the follower has applied this transaction before, and
+            // crashed before the acknowledgement.
             if transaction.stamp.get() > self.applied {
                 self.apply(&transaction)?;
                 self.applied = transaction.stamp.get();

@@ -1,5 +1,5 @@
-//! A secondary index: users by their number, found by the town they live in. The index is kept in
-//! the transaction that changes the row.
+//! A secondary index: users by their number, found by the town they live in. The transaction that
+//! changes a row also updates the index.
 //!
 //! Run: `cargo run --example index` (in memory), or `cargo run --example index -- FOLDER`
 //! (durable).

@@ -52,7 +52,8 @@ pub fn run(db: &Database) -> Result<()> {
         })?;
     }
     let mut receiver = Receiver::default();
-    // The sender was interrupted after it had delivered the first message, before it removed it.
+    // The sender was interrupted after the delivery of the first message and before the removal of
+    // that message.
     let oldest = || outbox.first(&db.begin_read_only()?);
     if let Some((number, customer)) = oldest()? {
         receiver.receive(number, &customer);

@@ -1,8 +1,9 @@
-//! Single-put transactions of 120 bytes in a second:
+//! Rate of transactions that put one row of 120 bytes:
 //! `put_rate [--dir D] [--seconds S] [--lock-release R]`.
 //!
-//! Without `--dir` the device is memory. Blocking commits from 1, 8 and 64 threads, callbacks with
-//! 1,000 in flight from 1 and 2 threads, and buffered commits, which show the engine's own work.
+//! Without `--dir` the device is memory. The cases are blocking commits from 1, 8 and 64 threads,
+//! callbacks with 1,000 in flight from 1 and 2 threads, and buffered commits, which show the
+//! engine's own work.
 
 use katydid::{AdvancedOptions, Database, Durability, Options, Table, TransactionOptions};
 use katydid_device::MemoryDirectory;

@@ -137,7 +137,7 @@ impl Database {
     /// Makes a database in directory `to` from the backup in directory `from`. `to` is created if
     /// missing, and must be empty. Nothing in `from` is changed.
     ///
-    /// The result is a copy of the backup with an id of its own, and was never opened. The call
+    /// The result is a copy of the backup that has an id of its own and was never opened. The call
     /// finds damaged pages and checkpoints while it copies them; [`BackupOptions::verify`] checks
     /// everything.
     ///

@@ -17,9 +17,10 @@
 //!    another transaction or for the device is blocked, so a body that waits for a lock delays no
 //!    other body. There are at most [`THREADS_MAX`] threads: when all of them are blocked, the jobs
 //!    wait.
-//! 4. While a job waits and fewer than [`active_max`] threads are active, a thread is notified, or
-//!    is about to look for a job, or there are [`THREADS_MAX`] threads. Each event that lowers the
-//!    number of active threads calls [`Shared::let_one_work`].
+//! 4. While a job waits and fewer than [`active_max`] threads are active, one of three things
+//!    holds: a notified thread is about to wake, an active thread is about to look for a job, or
+//!    there are [`THREADS_MAX`] threads. Each event that lowers the number of active threads calls
+//!    [`Shared::let_one_work`].
 //! 5. A thread keeps the database open only through the job that it runs.
 //!
 //! Latch: `state`, a leaf. The only call made under it is the start of a thread. Nothing here
@@ -250,7 +251,8 @@ mod tests {
         Arc::new(Run(Box::new(run)))
     }
 
-    /// A job that signals its beginning and then waits for a signal of the test, blocked or not.
+    /// A job that signals its beginning and then waits for a signal of the test. While it waits,
+    /// its thread counts as blocked if `is_blocked` is true.
     fn held(is_blocked: bool) -> (Arc<dyn Job>, mpsc::Receiver<()>, mpsc::Sender<()>) {
         let (begin, begun) = mpsc::channel();
         let (go_on, may_go_on) = mpsc::channel::<()>();

@@ -16,10 +16,10 @@ impl Database {
     /// the number of entries, which are durable when the call returns.
     ///
     /// A load is the fastest way to fill a table. In the paged engine it builds full pages one
-    /// after the other and logs pages instead of keys. Its memory does not grow with the number of
-    /// entries, and it does not keep the log from being trimmed. Until the load ends the table is
-    /// empty for read views and locked for all other transactions. In the memory engine a load is
-    /// one transaction that inserts all entries.
+    /// after the other and logs pages instead of keys. The load's memory does not grow with the
+    /// number of entries, and the load does not keep the log from being trimmed. Until the load
+    /// ends the table is empty for read views and locked for all other transactions. In the memory
+    /// engine a load is one transaction that inserts all entries.
     ///
     /// A crash before the end leaves the table empty; the next opening frees the pages that the
     /// load has written. Read views that are open before the end of the load go on seeing an empty

@@ -33,8 +33,8 @@ impl Database {
     ///
     /// The call needs free space for a second copy of the pages in use, and takes as long as
     /// copying the file. Half-empty pages stay as they are. A crash at any moment leaves the
-    /// database either as it was or rewritten, never in between. `progress` gets the pages done and
-    /// the pages to do.
+    /// database either as it was or rewritten, never in between. `progress` gets the number of
+    /// pages done and the number of all pages.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -53,8 +53,9 @@ impl Database {
     ///
     /// # Errors
     /// `Error::NotFound`, `Error::Locked`; `Error::Copy` with [`CopyFault::NotClosed`] if the
-    /// database was not closed cleanly; `Error::Corrupt` if a page is damaged; failures of the
-    /// device. After an error the database is unchanged.
+    /// database was not closed cleanly; `Error::Repair` if a repair was interrupted;
+    /// `Error::Corrupt` if a page or the control file is damaged; failures of the device. After an
+    /// error the database is unchanged.
     pub fn compact(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<CompactReport> {
         Self::compact_in(Arc::new(existing(path.as_ref())?), progress)
     }

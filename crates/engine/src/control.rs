@@ -1,16 +1,16 @@
 //! The control file `katydid.control`: the id of the database, the engine that made it, and the
 //! position at which recovery begins.
 //!
-//! The file has two slots of 4 KiB, which are written in turn by durable writes. The valid slot
-//! with the higher sequence number is the current one. Threads: the opener, then the checkpointer
-//! (one checkpoint at a time). The latch `state` is held from the choice of a slot to the end of
-//! the write.
+//! The file has two slots of 4 KiB, which are written alternately, by durable writes. The valid
+//! slot with the higher sequence number is the current one. Threads: the opener, then the
+//! checkpointer (one checkpoint at a time). The latch `state` is held from the choice of a slot to
+//! the end of the write.
 //!
 //! Invariants:
 //!
 //! 1. A write goes to the slot that is not the current one, so one valid slot exists at any time
 //!    after creation.
-//! 2. Magic, version, checksum and sequence stand at the same places in all versions.
+//! 2. Magic, version, checksum and sequence have the same offsets in all versions.
 //! 3. The file gets its name only when both slots are durable. So a file of this name without a
 //!    valid slot is corrupt and not an unfinished creation, and is never written over.
 //!

@@ -1,9 +1,11 @@
 //! Telling an interrupted creation from a database that has lost its control file.
 //!
 //! The opening thread runs this with the directory's lock, and only reads. In both cases the
-//! directory has no control file, because a creation makes it last. An interrupted creation may
-//! begin again, which writes over everything. A database that has lost its control file must not be
-//! changed.
+//! directory has no control file, because a creation makes it last. The opening may begin an
+//! interrupted creation again, and then writes over everything. A database that has lost its
+//! control file must not be changed.
+//!
+//! Rules:
 //!
 //! 1. A creation makes the log before anything else, and appends nothing to it. So each of these
 //!    proves that there was a database: files of an engine without a log; a record of an engine; a

@@ -24,7 +24,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Maximum bytes of a segment of the log, and of the log's reserve, of a database in memory.
+/// Maximum bytes of each log segment, and of the log's reserve, of a database in memory.
 const IN_MEMORY_LOG_BYTES: u64 = 1 << 20;
 
 /// A handle of an open database. It is cheap to clone, and all clones are one database. The
@@ -65,7 +65,11 @@ impl Database {
     /// # Errors
     /// `Error::Locked` if the database is open elsewhere, `Error::Foreign` if the directory holds
     /// something else, `Error::Corrupt` if the database is damaged. After these errors the
-    /// directory is unchanged.
+    /// directory is unchanged. `Error::OtherEngine` if another engine made the database;
+    /// `Error::Copy` if the directory holds an incomplete copy or an increment; `Error::Repair` if
+    /// a repair was interrupted; `Error::LogOpen` if the log cannot be opened; `Error::MemoryFull`
+    /// if the rows need more than `MemoryOptions::memory_bytes`; `Error::NoSpace`; failures of the
+    /// device.
     pub fn open(path: impl AsRef<Path>) -> Result<Database> {
         Self::open_with(path, Options::default())
     }
@@ -109,7 +113,8 @@ impl Database {
     /// # Errors
     /// `Error::NotFound` if there is no database; `Error::Locked` if it is open for writing, in
     /// this process or another; `Error::Corrupt` if it is damaged; `Error::LogOpen` if its log is
-    /// in NVRAM, which is mapped and cannot be recovered in memory.
+    /// in NVRAM, which is mapped and cannot be recovered in memory. The other errors of
+    /// [`Database::open`].
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
         let path = path.as_ref();
         // No limit: the data fitted into memory when it was written.
@@ -173,8 +178,8 @@ impl Database {
     ///
     /// # Errors
     /// `Error::NotFound` if there is no database, or if its creation was interrupted: the next
-    /// opening begins the creation again, with any engine. `Error::Corrupt` if the control file was
-    /// lost.
+    /// opening begins the creation again, with any engine. `Error::Corrupt` if the control file is
+    /// lost or damaged; `Error::Foreign` if a newer version wrote it; failures of the device.
     pub fn engine_at(path: impl AsRef<Path>) -> Result<EngineKind> {
         let path = path.as_ref();
         Self::engine_in(&existing(path)?)
@@ -407,10 +412,10 @@ impl Database {
     ///
     /// # Errors
     /// The error of `body`, unchanged. A converted [`Error`](crate::Error) if the transaction could
-    /// not be begun or committed. A converted `Error` also replaces an error of `body` if the
-    /// transaction met a conflict and is not run again, or if the reads of `body` were invalid,
-    /// depend on commits that may not survive, or could not be checked because the database was
-    /// closed.
+    /// not be begun or committed. A converted `Error` also replaces an error of `body` in two
+    /// cases: the transaction met a conflict and is not run again; or the reads of `body` were
+    /// invalid, depend on commits that may not survive, or could not be checked because the
+    /// database was closed.
     #[track_caller]
     pub fn try_transact<T, E: From<Error>>(
         &self,
@@ -602,11 +607,11 @@ impl Database {
     /// is none. A consumer continues after its last acknowledgement, in this opening and in later
     /// ones.
     ///
-    /// The database keeps the log for a consumer that is at most `bytes_max` bytes behind. Writers
-    /// and checkpoints never wait for a consumer, and the log never fills because of one. A
-    /// consumer that is farther behind when a checkpoint trims the log loses its position. [`Stat`]
-    /// lists the consumers. While a paged database has consumers, it logs the whole values of
-    /// updates from each opening on.
+    /// The database keeps the log for a consumer that is at most `bytes_max` bytes behind the end
+    /// of the log. Writers and checkpoints never wait for a consumer, and the log never fills
+    /// because of one. A consumer that is farther behind when a checkpoint trims the log loses its
+    /// position. [`Stat`] lists the consumers. While a paged database has consumers, it logs the
+    /// whole values of updates from each opening on.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {

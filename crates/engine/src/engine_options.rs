@@ -24,11 +24,11 @@ pub struct PagedOptions {
     /// Bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768;
     /// default 8,192. With 4,096, keys have at most 512 bytes.
     pub page_bytes: usize,
-    /// Bytes of pages kept in memory; at least 16 pages. 0, the default, stands for a share of the
+    /// Bytes of pages kept in memory; at least 16 pages. The default 0 stands for a share of the
     /// memory that this process may use when it opens the database
-    /// ([`device::memory_limit`](crate::device::memory_limit)): a quarter with
-    /// [`Method::Buffered`], because the system's page cache holds pages as well, and half
-    /// otherwise; at least 16 MiB. If the system does not report its memory, 0 stands for 256 MiB.
+    /// ([`device::memory_limit`](crate::device::memory_limit)), and for at least 16 MiB. The share
+    /// is a quarter with [`Method::Buffered`], because the system's page cache holds pages as well,
+    /// and half with other methods. If the system does not report its memory, 0 stands for 256 MiB.
     /// The cache takes memory as pages are read. Set this option if the process opens several
     /// databases, or needs the memory for other work.
     pub cache_bytes: usize,
@@ -150,7 +150,8 @@ impl From<MemoryOptions> for EngineOptions {
 }
 
 impl EngineKind {
-    /// Returns the options of this engine, with the one of the two settings that belongs to it.
+    /// Returns this engine with its own settings, `paged` or `memory`; the call ignores the
+    /// settings of the other engine.
     pub const fn with(self, paged: PagedOptions, memory: MemoryOptions) -> EngineOptions {
         match self {
             EngineKind::Paged => EngineOptions::Paged(paged),

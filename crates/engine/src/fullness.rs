@@ -3,6 +3,8 @@
 //! Any thread may call this code. The log reports its fullness (`Stream::fullness`), in per mille
 //! of the bytes that writes may use.
 //!
+//! Rules:
+//!
 //! 1. When [`Share::is_due`] returns true, the checkpoint thread is notified; no transaction waits.
 //! 2. From a fullness of [`FULL`] on, a transaction that has not written yet waits. While many
 //!    transactions have written and not ended, it waits already at a lower fullness. The rest of

@@ -4,8 +4,8 @@
 //! Each task is a thread under the scheduler of `crates/interleave`, so a seed determines
 //! everything that happens. Clients run transactions on a few shared keys: reads, writes, deletes,
 //! rollbacks to savepoints, and reads of a table larger than the cache. A maintenance task takes
-//! checkpoints (which trim the log), writes pages back and collects versions; another takes one
-//! checkpoint. In some runs a task closes the database.
+//! checkpoints (which trim the log), writes pages back and collects versions; another task takes
+//! one checkpoint. In some runs a task closes the database.
 //!
 //! Each transaction that writes also inserts a row of its own, its mark. After the crash and a
 //! recovery, the marks say which transactions survived. These rules are checked:
@@ -15,8 +15,8 @@
 //! 2. No transaction survived that was refused, rolled back, or never committed.
 //! 3. If the survivors are replayed in the order of their commit stamps, each reads the values that
 //!    it has read in the run, and together they leave exactly the rows found. The stamp of a commit
-//!    that the crash interrupted is not known: at least one placement of these commits among the
-//!    others must fit.
+//!    that the crash interrupted is not known: at least one placement of such commits among the
+//!    other commits must fit.
 
 use crate::opening::Call;
 use crate::pause::device::paused;
@@ -197,7 +197,7 @@ impl Client<'_> {
                 return;
             }
             if self.kind == EngineKind::Memory && self.random.u8(..3) == 0 {
-                // With more transactions, commits collect old versions by themselves.
+                // Commits collect old versions by themselves only in longer runs.
                 self.database.memory().engine().store.collect();
             }
         }
@@ -229,8 +229,8 @@ impl Client<'_> {
                 _ => {
                     if let Some((savepoint, length)) = savepoint.take() {
                         txn.rollback_to(&savepoint)?;
-                        // From here on the transaction's reads of these keys return values of other
-                        // transactions.
+                        // From here on the transaction reads other transactions' values of the keys
+                        // whose writes were just undone.
                         attempt.writes.truncate(length);
                     }
                 }

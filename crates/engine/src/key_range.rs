@@ -3,8 +3,8 @@
 
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// A range of keys. Keys are ordered as strings of bytes; a range whose start lies behind its end
-/// is empty.
+/// A range of keys. Keys are ordered as strings of bytes; a range whose start lies above its end is
+/// empty.
 ///
 /// Implemented for `..`, for the ranges `a..b`, `a..=b`, `a..`, `..b` and `..=b` over keys of any
 /// type that is `AsRef<[u8]>`, for a pair of [`Bound`]s, and for [`Prefix`].

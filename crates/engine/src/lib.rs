@@ -45,7 +45,7 @@
 //!   it sees one state and takes no locks. See [isolation and locks](guide::isolation).
 //! - *Durability* says whether a crash can undo an acknowledged commit. By default it cannot. See
 //!   [durability](guide::durability).
-//! - *Visibility*: other transactions see a commit as soon as its record has a place in the log
+//! - *Visibility*: other transactions see a commit as soon as its record has a position in the log
 //!   ([`LockRelease::Early`]). A transaction that has read such a commit is itself acknowledged
 //!   only after that commit is durable. With [`Read::Durable`] each read waits until what it
 //!   returns is durable.

@@ -151,8 +151,9 @@ fn open_quietly(
         }
     };
     let opened = opened.and_then(|opened| match gate.failure() {
-        // The opening could go on without the call that failed, for example without a write that
-        // makes room in the cache. The database is shut off for changes all the same.
+        // The engine may have finished opening although a device call failed, for example a write
+        // that makes room in the cache. That failure has shut the gate, so the database could not
+        // be changed.
         Some(error) => Err(Error::Device(error)),
         None => Ok(opened),
     });

@@ -235,15 +235,16 @@ pub struct AdvancedOptions {
     /// percentage of any stream. From 10 to 90, default 70 (the report on NV-Logging). A log in
     /// NVRAM cannot grow, so `log_soft_bytes` and `log_hard_bytes` do not apply, but
     /// `checkpoint_bytes` does. When 90 % are in use, a transaction that begins to write waits for
-    /// a checkpoint, and fails with `Error::LogFull` if the checkpoint makes no room. The rest is
-    /// for transactions that are writing already. The paged engine keeps the log from the first
-    /// record of the oldest such transaction on, so a transaction cannot be larger than the log. In
-    /// the memory engine a transaction is one record, which must fit into its stream.
+    /// a checkpoint, and fails with `Error::LogFull` if the checkpoint makes no room. The remaining
+    /// 10 % are for transactions that are writing already. The paged engine keeps the log from the
+    /// first record of the oldest such transaction on, so a transaction cannot be larger than the
+    /// log. In the memory engine a transaction is one record, which must fit into its stream.
     pub nvram_checkpoint: u32,
     /// True to log the whole old and new value of each update from the opening on, for
     /// [`Database::changes`](crate::Database::changes). If false, the paged engine begins to do so
-    /// at the first call of `changes`. Whole values take more log: up to both values instead of the
-    /// bytes in which they differ. The memory engine always logs whole new values. Default: false.
+    /// at the first call of `changes`. Whole values take more log: an update logs its old and its
+    /// new value instead of the bytes in which they differ. The memory engine always logs whole new
+    /// values. Default: false.
     pub record_values: bool,
     /// Rule of the memory engine for when a transaction checks for conflicts, and when it pauses.
     /// Default: [`Contention::AtValidation`].

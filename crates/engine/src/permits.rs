@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 /// Nothing else limits the number of commits in flight. A transaction that was committed by
 /// [`Transaction::commit_async`](crate::Transaction::commit_async) or
 /// [`commit_with`](crate::Transaction::commit_with) leaves its future or callback in memory until
-/// the commit is as durable as it asked, and a body of
+/// the commit is as durable as it asked. A body of
 /// [`Database::transact_async`](crate::Database::transact_async) waits in memory for a thread. So a
 /// producer that can be faster than the device takes a permit for each commit, and drops the permit
 /// when the commit is acknowledged. The owner of the permit is the callback, or the task that

@@ -51,7 +51,7 @@ impl<'t> Range<'t> {
 
     /// Ends the range after `entries` entries, counted from both ends together. Unlike with
     /// `take(entries)`, the engine knows the number beforehand: the paged engine reads and locks
-    /// the entries at once (up to 128 entries, or 128 KiB), and no entry behind them. Without a
+    /// the entries at once (up to 128 entries, or 128 KiB), and no entry beyond them. Without a
     /// limit the paged engine reads and locks batches of growing size.
     ///
     /// ```

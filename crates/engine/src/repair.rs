@@ -4,6 +4,8 @@
 //! files (`paged::salvage`). [`crate::quarantine`] says where the damaged files are kept and what a
 //! crash leaves.
 //!
+//! Rules:
+//!
 //! 1. Nothing is changed before a salvage has shown that the damaged files can be read.
 //! 2. The new database takes the place of the damaged one only when it is whole, closed and
 //!    verified.

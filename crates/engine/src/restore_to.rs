@@ -235,8 +235,8 @@ impl Material {
         })?;
         let mut at_or_behind = archived.cuts().filter(|place| place.at.head.to >= cut.end && cut.end > begin);
         let moment = match point {
-            // Several stretches may end here, with different moments. `noted_at` has chosen the
-            // last moment up to `time`.
+            // Several stretches may end at the same position, with different moments. `noted_at`
+            // has chosen the last moment up to `time`.
             RestorePoint::Time(time) => at_or_behind.take_while(|place| place.moment <= time).last(),
             _ => at_or_behind.next(),
         };

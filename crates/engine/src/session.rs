@@ -1,7 +1,7 @@
 //! A queue of commit callbacks, which run on the thread that owns the queue.
 //!
 //! A commit waits in `completions` until it is as durable as it asked, and then in `ready` until
-//! its callback's turn comes.
+//! the callbacks of all earlier commits have run.
 //!
 //! Invariants:
 //!

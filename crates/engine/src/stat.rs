@@ -16,7 +16,7 @@ use std::time::Duration;
 pub enum Pin {
     /// Recovery would begin at the last checkpoint. The next checkpoint moves this position.
     Checkpoint(Lsn),
-    /// A changed page is not yet written to its place. Writing the page moves this position.
+    /// A changed page is not yet written in place. Writing the page moves this position.
     DirtyPage(Lsn),
     /// A transaction has not ended. The position is that of its first record.
     Transaction(TxnId, Lsn),
@@ -186,7 +186,7 @@ pub struct PagedStat {
     pub evicted: u64,
     /// Number of batches of pages that a transaction had to write itself to make room in the cache.
     pub forced: u64,
-    /// Number of pages written to their place.
+    /// Number of pages written in place.
     pub pages_written: u64,
     /// Number of open read views (transactions with [`Access::ReadOnly`](crate::Access::ReadOnly)).
     pub views: u64,
@@ -235,11 +235,11 @@ pub struct MemoryStat {
 pub struct StreamStat {
     /// The oldest position that is kept.
     pub start: Lsn,
-    /// Everything before this position is on the device.
+    /// All log below this position is on the device.
     pub durable: Lsn,
-    /// Everything before this position is handed to the operating system.
+    /// All log below this position was handed to the operating system.
     pub written: Lsn,
-    /// Everything before this position is in memory without holes.
+    /// All log below this position is in memory without holes.
     pub filled: Lsn,
     /// The end of the log.
     pub reserved: Lsn,

@@ -1,6 +1,6 @@
-//! Test support beyond the API: background work on the caller's thread, for reproducible runs; and
-//! each decoder of bytes from a device, wrapped as a function of a byte slice, with valid samples
-//! for a fuzzer to mutate.
+//! Test support beyond the API. Background work can be done on the caller's thread, so that runs
+//! are reproducible. Each decoder of bytes from a device is wrapped as a function of a byte slice,
+//! and has valid samples for a fuzzer to mutate.
 //!
 //! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Where a
 //! checksum guards all other bytes, it is corrected after a mutation, because otherwise the decoder

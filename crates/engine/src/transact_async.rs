@@ -116,8 +116,8 @@ impl<T: Send, E: From<Error> + Send> Slot<T, E> {
                     txn.submit_async()
                 },
             );
-            // These are dropped before the future returns the outcome, because then the program may
-            // close the database and open it again.
+            // The body and the handle are dropped before the future returns the outcome, because
+            // after that the program may close the database and open it again.
             drop((body, database));
             outcome
         }));

@@ -3,6 +3,8 @@
 //! Any thread notifies; the worker's own thread waits. If several notifications come before the
 //! worker takes them, they count as one.
 //!
+//! Rules:
+//!
 //! 1. After [`Worker::notify`] has returned, the worker does its work once more, from the start,
 //!    unless it is stopping. So a thread first changes the state that the work must see, and then
 //!    notifies.

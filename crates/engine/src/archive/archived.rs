@@ -74,7 +74,7 @@ impl Archived {
         found
     }
 
-    /// Returns the head of the last stretch in the file `name`, which begins at `from`.
+    /// Returns the head of the last stretch in the file `name`, whose first position is `from`.
     pub(super) fn last_head(directory: &dyn Directory, name: &str, from: Lsn) -> Result<Option<StretchHead>> {
         let mut last = None;
         heads(directory, name, from, &mut |at, _| {
@@ -94,8 +94,7 @@ impl Archived {
         let mut places: Vec<LocatedStretch> = Vec::new();
         let (mut reached, mut latest) = (Lsn::ZERO, SystemTime::UNIX_EPOCH);
         for (name, first, to) in names {
-            // A longer file has the bytes of this file. A crash has prevented the removal of this
-            // file.
+            // A longer file has the bytes of this file, which a crash has kept from being removed.
             if to < reached || to == reached && first < to {
                 continue;
             }

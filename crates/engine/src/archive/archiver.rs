@@ -4,14 +4,14 @@
 //! The program's thread runs this code. A step first reads durable log and then the engine's number
 //! of pages and next table number, so that these two numbers cover the records of the stretch.
 //!
-//! The memory engine's log has several streams. If the ends of the streams were chosen
-//! independently of each other, they might be a state that no crash leaves. So the memory engine's
+//! The memory engine's log has several streams. If the archiver chose the end of each stream by
+//! itself, the log up to these ends might be a log that no crash leaves. So the memory engine's
 //! archiver works in rounds. A round first takes a stamp below which no record can be appended any
-//! more (the horizon), then a cut of all streams ([`Log::cut`](katydid_wal::Log::cut)). It then
-//! gives the log below the cut in stretches of all streams. The head of the round's last stretch
-//! says that the stretch ends at a cut, and names the stamp up to which the cut has every commit.
-//! This stamp is below the horizon, and is at most the greatest archived stamp, because the clock
-//! of a restored database continues from the greatest stamp in its log.
+//! more (the horizon), then a cut of all streams ([`Log::cut`](katydid_wal::Log::cut)). The round
+//! then gives the log below the cut in stretches of all streams. The head of the round's last
+//! stretch says that the stretch ends at a cut, and names the stamp up to which the cut has every
+//! commit. This stamp is below the horizon, and is at most the greatest archived stamp, because the
+//! clock of a restored database continues from the greatest stamp in its log.
 
 use super::format::{Head, STRETCH_BYTES, StreamPart, StreamsHead, StretchHead, sum_of, table_of};
 use super::mark::{self, ArchiveMark};
@@ -120,9 +120,9 @@ impl Database {
     /// Returns the archiver of this name. A new archiver begins at the start of the log. An
     /// existing one continues after its last acknowledgement, in this opening and in later ones.
     ///
-    /// The database keeps the log for an archiver that is at most `bytes_max` bytes behind. Writers
-    /// and checkpoints never wait for an archiver. An archiver that is farther behind when a
-    /// checkpoint trims the log has a gap, and its calls return an error.
+    /// The database keeps the log for an archiver that is at most `bytes_max` bytes behind the end
+    /// of the log. Writers and checkpoints never wait for an archiver. An archiver that is farther
+    /// behind when a checkpoint trims the log has a gap, and its calls return an error.
     ///
     /// The log of the memory engine has several streams, and one archiver reads all of them. The
     /// archiver reads up to a cut through all streams, and waits for one sync at each cut.
@@ -226,8 +226,8 @@ impl LogArchiver {
                 }
                 (parts.iter().map(|part| part.to).collect(), keep)
             }
-            // The consumer keeps the last record of the one stream, so archiving continues at the
-            // mark, which is the end of that record.
+            // In the paged engine the consumer's position is the start of the last archived record,
+            // and its mark is the end of that record, at which archiving continues.
             (None, Some(known)) if !has_streams => (vec![Lsn::new(known.mark)], known.from.clone()),
             (None, Some(known)) => (known.from.clone(), known.from.clone()),
             (None, None) => (pin.from().to_vec(), pin.from().to_vec()),
@@ -240,8 +240,8 @@ impl LogArchiver {
         let mark = position_of(&at)?.get();
         let is_acknowledged = known.as_ref().is_some_and(|known| !known.is_lost && known.mark == mark);
         let consumer = match known {
-            // The log was trimmed above this consumer's position, but the archive has the trimmed
-            // part.
+            // The log now starts above this consumer's position, but the archive has the part that
+            // was trimmed.
             Some(known) if known.is_lost => {
                 log.remove_consumer(&name)?;
                 log.consumer(&name, bytes_max, mark, &keep)?
@@ -292,8 +292,8 @@ impl LogArchiver {
             let (from, last) = (self.at[nth], self.last[nth]);
             let until = self.round.as_ref().map_or(Lsn::LIMIT, |round| round.ends[nth]);
             let room = STRETCH_BYTES - bytes.len();
-            // With less than `PHYSICAL_BYTES_MAX` bytes of room the next record might not fit, so
-            // this stream adds nothing to the stretch.
+            // If the stretch has room for fewer than `PHYSICAL_BYTES_MAX` bytes, the next record
+            // might not fit, so this stream adds nothing to the stretch.
             let stretch = match room < PHYSICAL_BYTES_MAX {
                 true => None,
                 false => stream
@@ -530,9 +530,9 @@ enum ResumeFailure {
     Failed(wal::Error),
 }
 
-/// Returns the first position of a stream's log that is kept for an archive that ends with `part`:
-/// the position of the part's last record, or the end of the part if the log no longer has that
-/// record.
+/// Returns the position from which a stream's log is kept for an archive that ends with `part`.
+/// This is the position of the part's last record, or the end of the part if the log no longer has
+/// that record.
 fn kept_from(stream: &wal::Stream, part: &StreamPart) -> std::result::Result<Lsn, ResumeFailure> {
     let Some(last) = part.last else {
         return match (part.to <= stream.durable(), part.to >= stream.start()) {
@@ -544,8 +544,8 @@ fn kept_from(stream: &wal::Stream, part: &StreamPart) -> std::result::Result<Lsn
     match stream.has_record(last) {
         Ok(true) if part.to <= stream.durable() => Ok(last.lsn),
         Ok(_) => Err(ResumeFailure::OtherHistory { at: last.lsn }),
-        // The log was trimmed above the last record, but still has everything after the archive's
-        // end.
+        // The log starts above the last archived record, but still has everything after the
+        // archive's end.
         Err(wal::Error::Read(ReadError::Trimmed { start, .. })) if part.to >= start => {
             match part.to <= stream.durable() {
                 true => Ok(part.to),

@@ -107,8 +107,8 @@ impl LogArchive {
         let (mut files, mut superseded) = (Vec::<ArchivedFile>::new(), Vec::new());
         for (name, from, to) in Archived::names(&names) {
             match files.last() {
-                // The preceding file has the bytes of this file. A crash has prevented the removal
-                // of this file.
+                // The preceding file has the bytes of this file, which a crash has kept from being
+                // removed.
                 Some(last) if to <= last.to => superseded.push(name),
                 _ => {
                     let bytes = directory.open_read_only(&name)?.len()?;

@@ -4,14 +4,17 @@
 //! A [`LogArchiver`] gives a program the durable log in stretches. A named consumer keeps the log
 //! until the program says that it has the stretches. A [`LogArchive`] is a directory in which
 //! stretches are kept as files; [`Archived`] is such a directory opened for restoring. An archiver
-//! or archive belongs to one thread at a time. None of the three holds a latch of the engine.
+//! or archive belongs to one thread at a time. A [`LogArchiver`], a [`LogArchive`] and an
+//! [`Archived`] hold no latch of the engine.
 //!
-//! 1. An archive is a byte-for-byte copy of durable log of one database. So the archived log after
-//!    a backup is what recovery would read after a crash. A restored database is what a crash at
-//!    the archive's end would have left (`docs/recovery.md`, "Archives").
+//! Invariants:
+//!
+//! 1. An archive is a byte-for-byte copy of durable log of one database. So the archived log that
+//!    follows a backup is the log that recovery would read after a crash. A restored database is
+//!    what a crash at the archive's end would have left (`docs/recovery.md`, "Archives").
 //! 2. The database keeps its log until the archive has it: the consumer acknowledges after the
 //!    files and their names are durable.
-//! 3. A gap is an error that names both of its ends. A gap is looked for when a stretch is
+//! 3. A gap is an error that names both ends of the gap. The code looks for gaps when a stretch is
 //!    archived, and again when the archive is restored.
 //! 4. A file has its name only when it is whole and durable. A file that a longer one
 //!    replaces is removed after the longer one has its name.
@@ -26,7 +29,7 @@
 //!
 //! - Before a file has its name: an unfinished file, which the next opening removes.
 //! - Before the acknowledgement: a file with stretches that are not acknowledged. The next archiver
-//!   begins at the end of the archive, so it does not give them again.
+//!   begins at the end of the archive, so it does not return these stretches again.
 //! - While files are joined: two files with the same part of the log. The longer one is read.
 
 mod archived;

@@ -56,7 +56,7 @@ pub(crate) struct Unopened {
     pub(crate) manifest: Manifest,
 }
 
-/// The log of a restored database after the log of the copy that is restored.
+/// The archived log that a restore appends to the log of the copy.
 #[derive(Debug)]
 pub(crate) struct Extension {
     pub(crate) log: ExtendedLog,

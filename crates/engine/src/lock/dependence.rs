@@ -1,17 +1,19 @@
 //! Dependencies on transactions that released locks early (early lock release, ELR): the ends of
 //! their commit records.
 //!
-//! With early lock release a transaction drops its locks when its commit record has a place in the
-//! log, before that record is durable. A transaction that locks the same key later sees the
+//! With early lock release a transaction drops its locks when its commit record has a position in
+//! the log, before that record is durable. A transaction that locks the same key later sees the
 //! releaser's writes, and must not be acknowledged before they are durable. So each exclusive
 //! release publishes the releaser's commit end in the shard, and each later grant returns that
 //! commit end.
 //!
 //! There is one [`Dependence`] per lock shard, inside the shard's mutex; any transaction's thread
-//! runs this code. A `Dependence` has a fixed number of buckets, not one per key. A collision of
-//! two keys names a later LSN than needed, never an earlier one. A collision costs at most a wait
-//! for the newest pre-committed transaction, whose commit record is being written anyway. With
-//! `AfterDurable` no commit end is published and no bucket allocated.
+//! runs this code. A `Dependence` has a fixed number of buckets, not one per key. If two keys share
+//! a bucket, a grant may return a greater LSN than needed, never a smaller one. A collision costs
+//! at most a wait for the newest pre-committed transaction, whose commit record is being written
+//! anyway. With `AfterDurable` no commit end is published and no bucket allocated.
+//!
+//! Rules:
 //!
 //! 1. The value of a bucket only grows.
 //! 2. Publish before release: [`Dependence::publish`] runs in the same critical section of the
@@ -28,8 +30,8 @@
 //! waits until the log is durable up to that value before it is acknowledged, so no program learns
 //! k's new value before it is durable. If e were published after the removal, R could be granted in
 //! between, read the bucket's old value, and be acknowledged as a read-only transaction. A crash
-//! would then undo the value that R has reported. W's own dependencies are not recorded here: W's
-//! records lie above the commit records on which W depended when it appended them
+//! would then undo the value that R has reported. W's own dependencies are not recorded here: each
+//! record of W lies above the commit records on which W depended when it appended the record
 //! (`Writer::depend_on`), so a log that is durable up to e includes those commit records.
 //!
 //! A table's newest commit end is far above what most intervals depend on. After the holder of an

@@ -1,6 +1,8 @@
 //! The lock of one key: its holders and its waiters. This code does no I/O and runs inside the
 //! mutex of the key's shard.
 //!
+//! Rules:
+//!
 //! 1. Holders are pairwise compatible, and no transaction appears twice among them.
 //! 2. The queue is in the order in which waiters are granted. A new request joins at the end. An
 //!    upgrade joins behind the upgrades at the front: its transaction already holds the key, so no
@@ -126,8 +128,7 @@ impl Entry {
         }
     }
 
-    /// Makes `txn` a holder, or raises its mode. The caller has checked that invariant 1 stays
-    /// true.
+    /// Makes `txn` a holder, or raises its mode. The caller has checked that rule 1 stays true.
     pub(super) fn hold(&mut self, txn: TxnId, mode: PointMode) {
         debug_assert!(!self.is_held_against(txn, mode));
         let Some(first) = &mut self.first else {

@@ -3,6 +3,8 @@
 //! The requesting thread runs this code, and holds the table's range mutex while it visits the
 //! shards, one at a time.
 //!
+//! Invariants:
+//!
 //! 1. A range is in the list and counted before its thread visits the first shard (see `space`).
 //! 2. A transaction has at most [`RANGES_MAX`] ranges in a table. An interval that overlaps or
 //!    touches one of them extends that range; any other interval beyond this number extends the

@@ -4,6 +4,8 @@
 //! shards. The first key lies in the shard itself, so locking and releasing it takes one comparison
 //! and allocates no memory. All other keys are in a map.
 //!
+//! Invariants:
+//!
 //! 1. A key is in `alone` or in `others`, not in both.
 //! 2. The key in `alone` may be below, between or above the keys in `others`, so a visit of an
 //!    interval looks at both.

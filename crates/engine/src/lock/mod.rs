@@ -27,6 +27,8 @@
 //! waits-for graph, a parker. A thread takes only latches of a higher rank than those it holds. The
 //! caller holds no latch, because acquiring a lock may sleep.
 //!
+//! Invariants:
+//!
 //! 1. Two transactions never hold conflicting locks. For two points this follows from rule 1 of
 //!    `entry`; for an interval and an exclusive point from rules 1 and 2 of `space` and rule 2 of
 //!    `range`.
@@ -92,8 +94,8 @@ pub(crate) struct LockGrant {
     /// Position up to which the log must be durable before the holder is acknowledged, because of
     /// the values that the lock lets it see. Zero if a point was already held, because its first
     /// grant has returned the position. A request inside a held range returns the range's position
-    /// each time, because the request that extended the range may have failed after a part was
-    /// granted, and so not have returned that part's position.
+    /// each time: the request that extended the range may have failed after a part was granted, and
+    /// then has not returned that part's position.
     pub(crate) depends_on: Lsn,
 }
 

@@ -1,12 +1,14 @@
 //! Waiting for a point lock, and changes of a key's queue.
 //!
 //! The thread that requests a lock runs this code; a thread that releases a lock runs the functions
-//! on a queue. Both threads hold the mutex of the key's shard throughout, and normally the table's
-//! range mutex. The range mutex is not needed if `space.has_ranges()` returned false under the
-//! shard's mutex, because no range can see the key while the shard stays locked.
+//! on a queue. Either thread holds the mutex of the key's shard throughout, and normally the
+//! table's range mutex. The range mutex is not needed if `space.has_ranges()` returned false under
+//! the shard's mutex, because no range can see the key while the shard stays locked.
 //!
-//! 1. The edges of all waiters of the key are recomputed ([`retrace`]) after a waiter left the
-//!    queue without a grant, after a waiter was placed before others, and after a request was
+//! Rules:
+//!
+//! 1. The edges of all waiters of the key are recomputed ([`retrace`]) in three cases: a waiter
+//!    left the queue without a grant; a waiter was placed before other waiters; a request was
 //!    granted before waiters. A release needs no new edges: the releasing transaction has ended,
 //!    and the waiter that is granted next already is a blocker of the waiters behind it.
 //! 2. A transaction that is granted an exclusive lock while ranges are registered becomes a blocker

@@ -1,6 +1,8 @@
 //! Intervals of keys and the interval locks of one table. This code does no I/O. [`Ranges`] is
 //! inside the table's range mutex.
 //!
+//! Rules:
+//!
 //! 1. Interval locks do not conflict with each other, only with exclusive points inside them.
 //! 2. The blockers of a waiting range include every other transaction that holds a key inside it
 //!    exclusively. The range is granted when it has no blockers. The first blockers are those that

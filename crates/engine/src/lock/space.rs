@@ -1,9 +1,11 @@
 //! The locks of one table: points in hash-sharded ordered maps, ranges in a list. This file also
 //! has the fast paths, which grant a lock without a wait.
 //!
+//! Rules:
+//!
 //! 1. `range_count` is the number of granted and waiting ranges in the list. The acquirer of a
 //!    range counts it before it visits the shards. A thread that removes a range from the list
-//!    subtracts it afterwards. Both hold the range mutex.
+//!    subtracts it afterwards. Either thread holds the range mutex meanwhile.
 //! 2. An exclusive lock is granted without the range mutex only in a critical section of the key's
 //!    shard that reads a `range_count` of zero.
 //!
@@ -256,8 +258,8 @@ impl LockSpace {
 
     /// Dependency of a holder of an interval in which these are the only keys. The holder depends
     /// on the transactions that wrote these keys, and on each transaction that removed a key of the
-    /// table, because a removed key leaves no trace of its place. This dependency is not above the
-    /// one that the grant of the interval has returned.
+    /// table, because a removed key leaves no trace, and may have been in the interval. This
+    /// dependency is not above the one that the grant of the interval has returned.
     pub(crate) fn dependence_of<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Lsn {
         let removed = Lsn::new(self.removed.load(Ordering::Acquire));
         keys.map(|key| self.point_dependence(self.hash(key))).fold(removed, Lsn::max)

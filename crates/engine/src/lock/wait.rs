@@ -4,6 +4,8 @@
 //! The thread of a transaction runs this code only when a lock cannot be granted at once, or when
 //! it grants a lock to another transaction.
 //!
+//! Rules:
+//!
 //! 1. A wait lasts as long as its node is in the graph. The wait ends exactly once, when a thread
 //!    removes the node under the graph's mutex: a releaser (granted), the thread that finds a
 //!    deadlock (victim), or the waiter itself (timeout). A releaser and a deadlock's finder store

@@ -84,9 +84,9 @@ impl DurablePlaces for View {
 }
 
 impl Waits for View {
-    /// The syncer writes a group when its time is over, even if all threads that could add to the
-    /// group wait for each other (the deadlock of after-durable release with group commit). Without
-    /// background threads the caller does the syncer's work here.
+    /// The syncer writes a group when the group's batching delay is over, even if all threads that
+    /// could add to the group wait for each other (the deadlock of after-durable release with group
+    /// commit). Without background threads the caller does the syncer's work here.
     fn before_wait(&self) {
         if self.background == Background::Caller {
             self.log.run_background();
@@ -113,7 +113,7 @@ pub(crate) struct Committed {
     place: Option<StreamLsn>,
     depends: Dependencies,
     pub(crate) durability: Durability,
-    /// Timestamp of the transaction, its place in the order of all transactions.
+    /// Timestamp of the transaction, its position in the order of all transactions.
     timestamp: Timestamp,
     /// Timestamp up to which the transaction may have seen or written versions.
     pub(crate) seen_to: Timestamp,
@@ -339,8 +339,8 @@ impl Engine {
         self.feed_wakers.notify(&self.log);
     }
 
-    /// Called before a transaction is acknowledged that may have seen or written versions up to
-    /// `seen_to`.
+    /// The caller is about to acknowledge a transaction that may have seen or written versions up
+    /// to `seen_to`: tells the store.
     pub(crate) fn acknowledge(&self, seen_to: Timestamp) {
         self.store.acknowledge(seen_to);
     }

@@ -37,7 +37,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// Maximum bytes of the payloads that are kept for records that wait for their turn.
+/// Maximum bytes of the payloads that are kept in memory for records that the feed has read and not
+/// yet given.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Feeds that wait for the end of a transaction (invariant 3).

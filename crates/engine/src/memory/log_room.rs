@@ -115,8 +115,8 @@ mod tests {
         Database::open_in(SimDevice::new(1).directory(), options).expect("open")
     }
 
-    /// Another thread's checkpoint makes room before this thread's turn, and other threads fill the
-    /// room before this thread checks again.
+    /// Another thread's checkpoint makes room before this thread may take one, and other threads
+    /// fill the room before this thread checks again.
     #[test]
     fn room_that_others_made_and_filled_is_no_full_log() {
         let database = open();

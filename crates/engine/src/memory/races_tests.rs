@@ -1,5 +1,5 @@
 //! Checkpoints and feeds that run at the same time as commits. In some tests a seed picks the
-//! order, and most end with a crash.
+//! order. Most tests end with a crash.
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
@@ -142,9 +142,8 @@ fn a_removal_between_the_places_of_two_streams_stays() {
     assert_eq!(get(&database, "t", "k"), None);
 }
 
-/// A transaction has its versions in place, and is about to get its place in the log, when a
-/// transaction with a greater stamp becomes durable. The feed gives the transaction with the lower
-/// stamp first.
+/// A transaction has its versions in place, and is about to append its record, when a transaction
+/// with a greater stamp becomes durable. The feed gives the transaction with the lower stamp first.
 #[test]
 fn the_feed_waits_for_a_transaction_that_is_about_to_be_appended() {
     let device = SimDevice::new(1);

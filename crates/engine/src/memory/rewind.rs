@@ -6,6 +6,8 @@
 //! file. The recovered rows are then written as the copy's checkpoint. This checkpoint needs the
 //! log only from the cut on, where the log ends.
 //!
+//! Invariants:
+//!
 //! 1. Each dependency of a transaction has a lower stamp. So no transaction that is kept depends on
 //!    one that is left out, and the rows are those of all commits up to the stamp.
 //! 2. The clock continues above every stamp in the log, including the stamps that were left out.

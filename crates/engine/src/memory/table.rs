@@ -1,8 +1,8 @@
 //! The state that all handles of a table share.
 //!
 //! A table is dropped only when no transaction uses it. A transaction increments the count of users
-//! before it reads the table's state. The dropper sets the state before it reads the counts. So one
-//! of the two always finds the other.
+//! before it reads the table's state. The dropper sets the state before it reads the counts. So the
+//! transaction finds the new state, or the dropper finds the transaction's count.
 
 use super::store::{Deadline, Table};
 use crate::contested::{Contested, ContestedKeys};

@@ -129,7 +129,8 @@ impl Writers {
         self.idle[shard_of_thread()].lock().push(writer);
         if self.waiting.load(Ordering::Relaxed) > 0 {
             let _turn = self.turn.lock();
-            // All are notified, because they may wait for sessions of different streams.
+            // All waiting threads are notified, because they may wait for sessions of different
+            // streams.
             self.returned.notify_all();
         }
     }

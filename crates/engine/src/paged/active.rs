@@ -5,10 +5,11 @@
 //!
 //! 1. A thread takes a slot's latch (rank 5) before it appends a record of the slot's transaction,
 //!    and releases the latch after it has updated the slot. A checkpoint captures the slots after
-//!    its begin record has a place and a barrier of the log is passed, so records appended later
-//!    lie above that place. The capture therefore misses no record below the begin record: the
-//!    writer of such a record either has updated its slot already or holds the latch.
-//! 2. A transaction whose commit record lies before the begin record is never captured as active,
+//!    its begin record has a position and the checkpoint has passed a barrier of the log, so
+//!    records appended later lie above that position. The capture therefore misses no record below
+//!    the begin record: the writer of such a record either has updated its slot already or holds
+//!    the latch.
+//! 2. A transaction whose commit record lies below the begin record is never captured as active,
 //!    for the reason given in invariant 1.
 //! 3. `first` of an occupied slot is at or below every record of its transaction, so a log that is
 //!    kept from the least `first` on has everything that undo needs.
@@ -204,8 +205,8 @@ impl ActiveTable {
         })
     }
 
-    /// Returns the occupied slots. Call it only after the checkpoint's begin record has its place
-    /// and the log's barrier is passed (invariant 1).
+    /// Returns the occupied slots. The caller has appended the checkpoint's begin record and has
+    /// passed the log's barrier (invariant 1).
     pub(crate) fn capture(&self) -> Vec<ActiveEntry> {
         // The list is copied first: a slot's latch may be held by a thread that waits for log
         // space, and a thread that needs a new slot must not wait for that thread. A slot pushed

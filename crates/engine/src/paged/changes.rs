@@ -107,7 +107,7 @@ impl Head {
         Ok(Head { id: id(16), base: id(32), page_bytes, pages, changed })
     }
 
-    /// Writes the head. It is durable when this returns, but the file's name may not be.
+    /// Writes the head. The head is durable when this returns, but the file's name may not be.
     pub(crate) fn write(&self, file: &dyn File) -> Result<()> {
         Ok(file.write_at(&[IoSlice::new(&self.encode())], 0, WriteMode::Durable)?)
     }

@@ -18,9 +18,9 @@
 //!    captured, with its first LSN (`active`, rule 1). Every page that a record below the begin
 //!    record changed is captured, unless the change is durable in place (`Pool::dirty_pages`).
 //!    Analysis finds the rest by reading the log from the begin record on.
-//! 2. The log is trimmed at most to the least of: the begin record, the recovery LSNs and the first
-//!    LSNs captured. So redo and undo find everything they need from the checkpoint that the
-//!    control file names.
+//! 2. The log is trimmed at most to the least of these positions: the begin record, the captured
+//!    recovery LSNs, and the captured first LSNs. So redo and undo find everything they need from
+//!    the checkpoint that the control file names.
 //! 3. The control file names a checkpoint only when its end record is durable.
 //!
 //! With a log in files, (1) lets the checkpoint trim the log up to the begin record of the previous
@@ -31,11 +31,11 @@
 //! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash
 //! between (6) and (7) leaves more log than needed.
 //!
-//! The worker ([`crate::checkpoint_schedule`]) is notified by a commit that finds enough log since
-//! the last checkpoint, by a writer that finds the log above its soft limit or too full in NVRAM,
-//! and by a writer that finds few free pages in the database file, which the worker grows ahead of
-//! need. Tests whose runs must be identical have no worker. They call `Engine::run_background`,
-//! which does the worker's work.
+//! The worker ([`crate::checkpoint_schedule`]) is notified in three cases: a commit finds enough
+//! log since the last checkpoint; a writer finds the log above its soft limit or too full in NVRAM;
+//! a writer finds few free pages in the database file, which the worker grows ahead of need. Tests
+//! whose runs must be identical have no worker. They call `Engine::run_background`, which does the
+//! worker's work.
 
 use crate::Lsn;
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
@@ -58,7 +58,7 @@ const FLUSH_PAGES: usize = 1024;
 /// Bytes of log after which the worker checks whether the pool runs out of clean pages.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// Minimum bytes of log for which a checkpoint is taken on a full device.
+/// Minimum bytes of log in use for which a checkpoint is taken on a full device.
 const WORTH_BYTES: u64 = 256 << 10;
 
 /// A record of a checkpoint.

@@ -1,9 +1,9 @@
-//! Committing: the commit record gets its place in the log, and the transaction's locks are
+//! Committing: the commit record gets its position in the log, and the transaction's locks are
 //! released.
 //!
 //! Runs on the thread of the transaction. Invariants:
 //!
-//! 1. A transaction releases nothing before its commit record has a place in the log; with
+//! 1. A transaction releases nothing before its commit record has a position in the log; with
 //!    `LockRelease::AfterDurable`, nothing before that record is durable.
 //! 2. The deferred frees of a committed transaction are made before its locks are released. If that
 //!    fails, `unfinished` makes them later: the commit stands.

@@ -1,4 +1,4 @@
-//! A transaction whose commit record has a place in the log.
+//! A transaction whose commit record has a position in the log.
 
 use crate::{CommitStamp, Durability, Lsn};
 

@@ -5,18 +5,18 @@
 //! so the log fits the old file and the new one alike. The rename in (3) is the switch. The steps:
 //!
 //! 1. the new file is written under another name and made durable: pages in use in their old order,
-//!    one directly behind the other, with renumbered links to other pages;
+//!    one directly after the other, with renumbered links to other pages;
 //! 2. the double-write area is removed, durably, because its copies have page numbers of the old
 //!    file;
 //! 3. the new file takes the name of the old one, durably.
 //!
 //! Invariants:
 //!
-//! 1. Pages 0, 1 and 2 and the maps keep their places, and all others keep their order.
+//! 1. Pages 0, 1 and 2 and the maps keep their numbers, and all other pages keep their order.
 //! 2. Every page of the new file has the LSN of the last checkpoint's begin record. That LSN is
-//!    above the end of every copy made before, so no such copy has these pages.
-//! 3. A page that is not what was written there, or that links to a page not in use, ends the
-//!    compaction with an error. Nothing is changed then.
+//!    above the end of every copy made before the compaction, so no such copy has these pages.
+//! 3. If a page does not have the bytes that were written, or links to a page not in use, the
+//!    compaction ends with an error and changes nothing.
 //!
 //! A crash before (3) leaves the old file, and perhaps the new one under its other name, which the
 //! next run writes over. The next opening creates a missing double-write area.
@@ -147,7 +147,7 @@ enum Source {
     Page(PageId),
 }
 
-/// The pages in use that move: all except the file's own. The catalog's root keeps its place.
+/// The pages in use that move: all except the file's own. The catalog's root keeps its number.
 struct Used {
     page_bytes: usize,
     /// One bit for each page of the old file; set if the page moves.
@@ -176,8 +176,8 @@ impl Used {
         let mut page = AlignedBuffer::new_zeroed(page_bytes);
         for number in 0..pages.div_ceil(map::bits_per_map(page_bytes)) {
             let id = map::map_page(number, page_bytes);
-            // A file that ends one page behind a border has no valid map there yet (`space`, crash
-            // case b).
+            // A file that ends one page beyond a border of maps has no valid map there yet
+            // (`space`, crash case b).
             if number > 0 && id.get() + 1 >= pages {
                 break;
             }
@@ -208,8 +208,8 @@ impl Used {
             .then(|| self.nth_place(self.before[at] + u64::from((word & ((1 << bit) - 1)).count_ones())))
     }
 
-    /// Returns the place of the `nth` page that moves, counted from 0. The pages that move fill the
-    /// places between the file's own pages.
+    /// Returns the new number of the `nth` page that moves, counted from 0. The pages that move get
+    /// the numbers between those of the file's own pages.
     fn nth_place(&self, nth: u64) -> PageId {
         let per_map = map::bits_per_map(self.page_bytes);
         let in_first = per_map - 3;
@@ -262,7 +262,7 @@ impl Used {
     }
 }
 
-/// Writes pages one directly behind the other.
+/// Writes pages one directly after the other.
 struct Writer<'a> {
     file: &'a dyn File,
     buffer: AlignedBuffer,

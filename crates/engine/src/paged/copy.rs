@@ -1,10 +1,12 @@
 //! Copying a paged database: its pages while other threads change them, then the log that makes
 //! them one consistent state.
 //!
-//! Runs on the thread that copies, beside all other threads. The steps: (1) while no checkpoint can
-//! run, the log is pinned at its start and the control file is read; (2) pages are copied from the
-//! file, in the order of their places; (3) the log is made durable up to its end, which is the end
-//! of the copy; (4) the log is copied from the pin to that end.
+//! Runs on the thread that copies, beside all other threads. The thread takes four steps:
+//!
+//! - (1) while no checkpoint can run, pin the log at its start and read the control file;
+//! - (2) copy pages from the file, in the order of their numbers;
+//! - (3) make the log durable up to its end, which is the end of the copy;
+//! - (4) copy the log from the pin to that end.
 //!
 //! The copy is a state that a crash at (3) might have left. So recovery of the copy yields exactly
 //! the transactions whose commit records end at or below that end (`docs/recovery.md`, "Copies").

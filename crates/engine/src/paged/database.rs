@@ -1,4 +1,4 @@
-//! The paged engine behind a [`crate::Database`]: its tables.
+//! The paged engine as the implementation of a [`crate::Database`], and its tables.
 //!
 //! Runs on any thread. Invariants:
 //!

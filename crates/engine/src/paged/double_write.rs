@@ -1,10 +1,14 @@
 //! The double-write area, from which an opening restores pages whose writes a crash tore.
 //!
 //! A page is larger than what a device writes atomically, and redo needs a page that was whole at
-//! some time. So pages are written back in batches: (1) the whole batch, with a header block in
-//! front, is written to the file `doublewrite`, durably; (2) each page is written in place; (3) the
-//! database file is synced. The pool's flusher does this, one batch at a time (its mutex). The
-//! opening thread runs `restore` before any thread reads a page.
+//! some time. So pages are written back in batches, in three steps:
+//!
+//! - (1) write the whole batch, with a header block in front, to the file `doublewrite`, durably;
+//! - (2) write each page in place;
+//! - (3) sync the database file.
+//!
+//! The pool's flusher does this, one batch at a time, under the flusher mutex. The opening thread
+//! runs `restore` before any thread reads a page.
 //!
 //! Invariants:
 //!
@@ -205,7 +209,7 @@ fn decode(block: &[u8], database: Id, page_bytes: usize) -> Header {
 }
 
 /// Returns the pages and checksums of the copies in the area, and the position up to which pages in
-/// place need the log: no pages and zero, if the area has no valid header.
+/// place need the log. Without a valid header, returns no pages and position zero.
 fn read_header(
     file: &dyn File,
     place: &str,
@@ -275,8 +279,8 @@ impl DoubleWrite {
         Ok(DoubleWrite { file, database, page_bytes, place: directory.describe() })
     }
 
-    /// Puts back the pages of `pages_file` that a crash tore. Returns how many. Does not panic,
-    /// whatever the area holds.
+    /// Puts back the pages of `pages_file` that a crash tore. Returns the number of pages put back.
+    /// Does not panic, whatever the area holds.
     pub(crate) fn restore(&self, pages_file: &dyn File) -> Result<usize> {
         self.file.sync()?;
         self.file.drop_cache()?;

@@ -4,7 +4,7 @@
 //! I/O of its own. Invariants:
 //!
 //! 1. After the gate has shut nothing is written. Changes that are only in memory and can no longer
-//!    be undone stay behind their transactions' locks, which are kept until the database is opened
+//!    be undone stay locked: the locks of their transactions are kept until the database is opened
 //!    again (`leaked_locks`).
 //! 2. The gate is shut after a bug was found in the middle of a change, or a thread panicked there
 //!    (`poison`). Pages in memory may then be wrong, so not even reads begin.
@@ -95,7 +95,8 @@ pub(crate) struct Engine {
     /// Relaxed.
     pub(crate) is_rewritten: AtomicBool,
     /// True if updates are logged with whole values, which feeds need. Feeds set it, and no thread
-    /// clears it. It is a hint: a change that has begun may still be logged without whole values.
+    /// clears it. The flag is a hint: a change that has begun may still be logged without whole
+    /// values.
     pub(crate) record_values: AtomicBool,
     pub(crate) durability_waiter: DurabilityWaiter<PendingLocks>,
     /// Locks that are never released (invariant 1).
@@ -285,8 +286,8 @@ impl Engine {
         }
     }
 
-    /// Opens a read view. It sees every acknowledged commit, including those whose locks are not
-    /// released yet.
+    /// Opens a read view. The view sees every acknowledged commit, including those whose locks are
+    /// not released yet.
     pub(crate) fn open_view(&self) -> View {
         let is_settled = |end, durability| {
             let settled = self.whole_log.is_settled(self.log.at(end), &Dependencies::default(), durability);
@@ -396,8 +397,8 @@ impl OnDurable for Engine {
         &self.durability_waiter
     }
 
-    /// Releases the locks. If the wait failed they are kept, because it is not known whether the
-    /// commit survives.
+    /// Waits for the commit, then releases its locks. If the wait fails, the locks are kept,
+    /// because it is not known whether the commit survives.
     fn on_durable(&self, PendingLocks { committed, mut locks, images }: PendingLocks) {
         match self.log.wait(committed.end, committed.durability) {
             Ok(()) => {

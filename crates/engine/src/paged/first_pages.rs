@@ -5,7 +5,7 @@
 //! 1. [`create`] may be repeated after a crash, because it writes over everything.
 //! 2. A crash leaves each sector that is being written old, new, or with arbitrary bytes. So a page
 //!    without a valid checksum does not prove that a database was in use. A page with a valid
-//!    checksum proves it, unless `create` writes the same page.
+//!    checksum proves that a database was in use, unless `create` writes the same page.
 
 use super::page::{
     FaultReason, FilePage, LeafMut, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageId, file_page, header, map,
@@ -20,7 +20,7 @@ use std::io::IoSlice;
 const NEW_PAGES: u64 = RESERVE_PAGES * 2;
 
 /// Writes the first pages of a new database file: header, first map, empty catalog, then pages of
-/// zeros. They are durable when it returns.
+/// zeros. The pages are durable when this returns.
 pub(crate) fn create(file: &dyn File, database: Id, page_bytes: usize) -> Result<()> {
     file.prepare(0, NEW_PAGES * page_bytes as u64).map_err(no_space)?;
     file.write_at(&[IoSlice::new(&first_pages(database, page_bytes))], 0, WriteMode::Durable)?;

@@ -50,7 +50,8 @@ const COMMIT_PAGES: u64 = 8;
 pub(crate) struct PagedLoad {
     database: PagedDatabase,
     table: Arc<PagedTable>,
-    /// The transaction that has the table's exclusive lock. It changes nothing.
+    /// The transaction that has the table's exclusive lock. This transaction itself changes
+    /// nothing.
     lock: PagedTransaction,
     tree: Tree,
     load: TreeLoad,
@@ -98,7 +99,8 @@ impl PagedLoad {
         let Some((_, locks)) = lock.parts() else { return Err(Error::Closed) };
         engine.granted(|| engine.locks.acquire_table(locks, table.tree.table, TableMode::Exclusive))?;
         table.check()?;
-        // Each transaction that used the table has ended. Its records must lie below the load's.
+        // Each transaction that used the table has ended. The records of these transactions must
+        // lie below the load's records.
         engine.log.barrier();
         if !table.tree.is_empty(&engine.pool)? {
             return Err(Error::TableNotEmpty { name: table.space.name().to_string() });

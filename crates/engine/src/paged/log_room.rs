@@ -1,8 +1,8 @@
 //! Making room in a log in NVRAM, where only checkpoints free space.
 //!
 //! Runs on transaction threads. The rules of waiting are in [`crate::fullness`]. A checkpoint frees
-//! the log up to the first record of the oldest transaction that has not ended. If the log begins
-//! there already, that transaction is the log's head, and no checkpoint is taken, because a
+//! the log up to the first record of the oldest transaction that has not ended. If the log already
+//! begins at that record, the transaction is the log's head, and no checkpoint is taken, because a
 //! checkpoint's records would use up the room that is kept for the end of that transaction.
 //!
 //! A transaction that then needs room waits for others to end, at most as long as for a lock. It
@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Maximum time for which the oldest writing transaction waits for other transactions to end and to
-/// give back reserved room. It is short, because the others may be waiting for the oldest.
+/// give back reserved room. This time is short, because the other transactions may be waiting for
+/// the oldest one.
 const AS_OLDEST: Duration = Duration::from_millis(20);
 
 /// Decrease of the taken share, per mille, after which a call that found the log full is tried

@@ -1,4 +1,4 @@
-//! The paged engine: pages, the B+tree on them, and ARIES around both.
+//! The paged engine: pages, the B+tree on these pages, and ARIES logging and recovery.
 
 pub(crate) mod active;
 pub(crate) mod cache_size;

@@ -1,9 +1,9 @@
 //! Opening a paged database: creation, restart, and the end.
 //!
 //! Runs on the thread that opens or closes. Each step relies only on the steps before it.
-//! [`crate::open`] has the first ones; these follow here: identity of the other files, torn pages,
-//! log, analysis, redo, free pages, undo, checkpoint. Other threads see the database only after the
-//! last step.
+//! [`crate::open`] takes the first steps. The steps in this file are, in order: check the identity
+//! of the other files, restore torn pages, open the log, analysis, redo, load the free pages, undo,
+//! checkpoint. Other threads see the database only after the last step.
 
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
@@ -76,8 +76,8 @@ fn open_pages(directory: &dyn Directory, own: PagedOptions, create: Create) -> R
     Ok(pages)
 }
 
-/// Opens the double-write area. It is written by the log's method, because each batch must be
-/// durable when its write returns, and only recovery reads it.
+/// Opens the double-write area. The area is written by the log's method, because each batch must be
+/// durable when its write returns, and only recovery reads the area.
 fn open_area(directory: &dyn Directory, options: &Options, control: &Control) -> Result<DoubleWrite> {
     let method = options.advanced.log.method;
     DoubleWrite::open(directory, method, control.database, control.page_bytes as usize)

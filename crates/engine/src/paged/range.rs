@@ -1,14 +1,21 @@
 //! Walking a range of keys under interval locks, from either end.
 //!
 //! Runs on the transaction's thread. The entries that were not fetched lie between `low` and
-//! `high`. A fetch from one end (1) copies the next entries without locks and sees how far they
-//! reach, (2) locks the interval up to there, which may wait, and (3) checks that the leaves of
-//! these entries have not changed since (1), or reads them again. From then on no other transaction
-//! can change them. So the fetch includes entries that were inserted before (2), and lacks entries
-//! that were deleted before (2).
+//! `high`. A fetch from one end takes three steps:
 //!
-//! 1. Every entry given out, and every place passed over as empty, lies inside a locked interval.
-//!    Each was read, or found unchanged since it was read, after the lock was granted.
+//! - (1) copy the next entries without locks, and see how far they reach;
+//! - (2) lock the interval up to there, which may wait;
+//! - (3) check that the leaves of these entries have not changed since (1), or else read the
+//!   entries again.
+//!
+//! After (3) no other transaction can change these entries. So the fetch includes entries that were
+//! inserted before (2), and lacks entries that were deleted before (2).
+//!
+//! Invariants:
+//!
+//! 1. Every entry given out, and every gap passed over as empty, lies inside a locked interval.
+//!    After the lock was granted, the entry or gap was read, or was found unchanged since an
+//!    earlier read.
 //! 2. `front` holds the entries last fetched from the low end, which lie below `low`, ascending.
 //!    `back` holds those last fetched from the high end, which lie above `high`, descending. So no
 //!    entry is in both.
@@ -58,7 +65,7 @@ struct Fetched {
 impl Fetched {
     const NOTHING: Fetched = Fetched { batch: Batch::EMPTY, left: 0..0 };
 
-    /// The bound behind the entries that steps from this end have taken, if there are any.
+    /// The bound beyond the entries that steps from this end have taken, if there are any.
     fn taken(&self) -> Option<Bound<Vec<u8>>> {
         let last = self.left.start.checked_sub(1)?;
         Some(Bound::Excluded(self.batch.key(last).to_vec()))
@@ -145,7 +152,7 @@ impl PagedRange {
     }
 
     /// Copies entries from one end of the part that was not fetched, up to `reach`. Returns whether
-    /// there may be more behind them.
+    /// there may be more entries beyond them.
     fn look(
         &mut self,
         transaction: &PagedTransaction,
@@ -222,7 +229,7 @@ impl PagedRange {
             _ => self.low.clone(),
         };
         let more = if transaction.view().is_some() {
-            // A view needs no lock, because what it has passed over does not change for it.
+            // A view needs no lock, because no later commit changes what the view reads.
             transaction.saw(&self.table, self.batch(end).iter().map(|(key, _)| key));
             more
         } else {
@@ -244,7 +251,7 @@ impl PagedRange {
     }
 
     /// Returns the position that the transaction depends on after it has read the locked interval.
-    /// `newest` is the position that the lock alone gave.
+    /// `newest` is the position that the grant of the lock returned.
     fn depends_on(&self, transaction: &PagedTransaction, end: Direction, newest: Lsn) -> Lsn {
         if newest <= transaction.engine().log.durable() {
             return newest;
@@ -256,7 +263,7 @@ impl PagedRange {
         self.table.tree.is_unchanged(&transaction.engine().pool, self.batch(end))
     }
 
-    /// Turns the copied entries into the fetched ones. With `more`, further entries may lie behind
+    /// Turns the copied entries into the fetched ones. With `more`, further entries may lie beyond
     /// them, up to `reach`.
     fn take_over(&mut self, end: Direction, reach: Bound<Vec<u8>>, more: bool) {
         let fetched = self.fetched(end);

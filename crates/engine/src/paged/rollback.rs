@@ -5,8 +5,8 @@
 //! page. The operation is logged as a compensation record, which names the next change to undo.
 //! Invariants:
 //!
-//! 1. A change is undone at most once. Its compensation record moves `undo_next` past it in the
-//!    log; the thread then moves `undo_next` in memory.
+//! 1. A change is undone at most once. The `undo_next` of its compensation record lies beyond the
+//!    change; after the append the thread moves `undo_next` in memory.
 //! 2. Undo needs no locks: the transaction still holds the locks under which it made its changes,
 //!    or, at restart, no other transaction runs.
 //!

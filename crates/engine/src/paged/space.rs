@@ -16,7 +16,7 @@
 //! 1. A page that is in use in a map, or reserved, has its bit set in `used`. No caller is handed a
 //!    page whose bit is set.
 //! 2. A page is handed out only if the file reaches beyond it, filled with zeros and durable. So
-//!    writing a page never meets a full device. Only growing the file can, and the growth fails
+//!    writing a page never meets a full device. Only growth of the file can meet one, and it fails
 //!    before the caller has changed anything.
 //! 3. `Normal` reservations leave `reserve` free pages, so that rollback and restart can continue
 //!    when the device is full.
@@ -355,7 +355,7 @@ impl Space {
 }
 
 /// Grows the file of a copy from `from` to `to` pages, with zeros and empty maps as growth makes
-/// them. They are durable when it returns.
+/// them. The new pages are durable when this returns.
 pub(crate) fn extend_copy(file: &dyn File, page_bytes: usize, from: u64, to: u64) -> Result<()> {
     if to <= from {
         return Ok(());
@@ -371,8 +371,8 @@ pub(crate) fn extend_copy(file: &dyn File, page_bytes: usize, from: u64, to: u64
     Ok(())
 }
 
-/// Writes an empty map, durably. It bypasses the double-write area, because crash case (b) covers a
-/// torn map.
+/// Writes an empty map, durably. The write bypasses the double-write area, because crash case (b)
+/// covers a torn map.
 fn write_map(file: &dyn File, id: PageId, page_bytes: usize) -> Result<()> {
     let mut page = AlignedBuffer::new_zeroed(page_bytes);
     map::format(&mut page, id);

@@ -4,7 +4,7 @@
 //!
 //! 1. Every key that is read or passed over is locked before it is read, and every key that is
 //!    written is locked before it is written. No lock is released before the commit record has a
-//!    place in the log, or everything is undone.
+//!    position in the log, or everything is undone.
 //! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it
 //!    can only roll back.
 //! 3. `depends` is at least the commit end of every transaction whose writes this one has seen or
@@ -64,8 +64,8 @@ pub(crate) struct PagedTransaction {
     /// Counts writes for ranges that have copied entries.
     own_writes: OwnWrites,
     pub(super) depends: Lsn,
-    /// End of the commit record, once the record has a place. If a panic ends the transaction while
-    /// it holds locks, they are released with this position.
+    /// End of the commit record, once the record has a position. If a panic ends the transaction
+    /// while it holds locks, they are released with this position.
     pub(super) pre_committed: Option<Lsn>,
     /// Way to end the transaction later if its rollback fails.
     ending: Ending,
@@ -206,9 +206,9 @@ impl PagedTransaction {
         self.view.as_ref()
     }
 
-    /// Notes that the view has shown these keys, and no other keys in the places that it has read.
-    /// The transaction now depends on the commits that wrote and removed them, which
-    /// `LockSpace::dependence_of` finds from the released locks.
+    /// Notes that the view has shown these keys, and that the intervals that it has read have no
+    /// other keys for it. The transaction now depends on the commits that wrote and removed them,
+    /// which `LockSpace::dependence_of` finds from the released locks.
     pub(crate) fn saw<'k>(&mut self, table: &PagedTable, keys: impl Iterator<Item = &'k [u8]>) {
         let Some(view) = &self.view else { return };
         if view.limit() > self.inner.engine.log.durable() {
@@ -235,7 +235,7 @@ impl PagedTransaction {
     }
 
     /// Notes that the transaction drops the table. The table is marked when the commit record has
-    /// its place, before its pages are freed.
+    /// its position, before the table's pages are freed.
     pub(crate) fn drops(&mut self, table: Arc<PagedTable>) {
         self.drops = Some(table);
     }
@@ -365,8 +365,8 @@ impl PagedTransaction {
                         engine.give_writer(writer);
                     }
                     Err(cause) => {
-                        // The changes stay in memory, behind the transaction's locks. The slot
-                        // makes the log retain the records that undo them.
+                        // The changes stay in memory, and the transaction's locks hide them. The
+                        // slot makes the log retain the records that undo them.
                         let (locks, ending, cause) = (self.locks.take(), self.ending, cause.clone());
                         engine.set_aside(Unended { writer, locks, ending, cause });
                     }
@@ -547,8 +547,8 @@ impl EngineTransaction for PagedTransaction {
     }
 
     /// Forgets the transaction, because the database is closed or being closed. Its images stay,
-    /// because no view may see its changes. The changes stay behind its locks, and its slot keeps
-    /// the log: recovery undoes them.
+    /// because no view may see its changes. Its locks stay, so no other transaction sees its
+    /// changes, and its slot keeps the log, so recovery undoes them.
     fn abandon(&mut self) {
         drop(self.writer.take());
         if let Some(locks) = self.locks.take() {

@@ -13,9 +13,9 @@
 //! 1. A transaction that is set aside keeps its slot, so the log retains all records that its end
 //!    needs. If it is to be rolled back it also keeps its locks. So no transaction sees its
 //!    changes, and a checkpoint captures it.
-//! 2. One thread at a time works on the transactions that are set aside. It holds `list` meanwhile
-//!    (rank: after `ddl`, before the checkpoint's turn and page latches), so a thread that finds
-//!    the list empty knows that all of them have ended.
+//! 2. One thread at a time works on the transactions that are set aside. This thread holds `list`
+//!    meanwhile (rank: after `ddl`, before `CheckpointSchedule::turn` and page latches), so a
+//!    thread that finds the list empty knows that all of them have ended.
 //! 3. A transaction leaves the list when it has ended, or when the gate has shut; in the second
 //!    case its locks go to `Engine::leaked_locks`.
 //!
@@ -72,7 +72,7 @@ pub(crate) struct Unfinished {
     /// Relaxed, because it is a hint.
     count: AtomicUsize,
     /// Number of calls on tables that pass before the next one tries to end transactions.
-    /// `failures` counts how often calls have tried in vain in a row, so that they ask a device
+    /// `failures` counts how often calls have tried in vain in a row, so that they try a device
     /// that stays bad less and less often. `pass` and `failures` are relaxed hints.
     pass: AtomicU32,
     failures: AtomicU32,
@@ -103,8 +103,8 @@ impl Unfinished {
 }
 
 impl Engine {
-    /// Sets a transaction aside whose rollback or clean-up has failed. After the gate has shut it
-    /// is left to recovery instead.
+    /// Sets a transaction aside whose rollback or clean-up has failed. After the gate has shut, the
+    /// transaction is left to recovery instead.
     pub(crate) fn set_aside(&self, unended: Unended) {
         self.hear_of_log();
         if self.gate.is_shut() || self.check_open().is_err() {
@@ -122,7 +122,7 @@ impl Engine {
     }
 
     /// Releases locks that were taken over from `txn`, which has rolled back. If `txn` is set
-    /// aside, it gets them back.
+    /// aside, the locks go back to it instead.
     pub(crate) fn release_or_return(&self, txn: TxnId, locks: TxnLocks) {
         let mut list = self.unfinished.list.lock();
         match list.iter_mut().find(|unended| unended.writer.txn == txn) {

@@ -1,14 +1,15 @@
 //! The entries of a range that no other transaction has locked, for queues with several consumers.
 //!
-//! Runs on the transaction's thread. It holds no latch while it asks for a lock, and waits for no
-//! lock except the table's. Entries are copied out of the leaves in batches. Each entry is locked
-//! when its turn comes, if that takes no wait. The range remembers its position, so it looks only
-//! once at an entry that another transaction has locked. Invariants:
+//! Runs on the transaction's thread. This thread holds no latch while it asks for a lock, and waits
+//! for no lock except the table's. Entries are copied out of the leaves in batches. Each entry is
+//! locked when the range comes to it, if that takes no wait. The range remembers its position, so
+//! it looks only once at an entry that another transaction has locked. Invariants:
 //!
 //! 1. An entry that is returned was locked before its value was read.
 //! 2. The transaction depends on every commit that may have deleted a key before the range came to
-//!    it ([`LockSpace::dependence_of`]), and on the commit that wrote the entry. It does not depend
-//!    on transactions whose locked entries were passed over: the range is not isolated from them.
+//!    it ([`LockSpace::dependence_of`]), and on the commit that wrote the entry. The transaction
+//!    does not depend on transactions whose locked entries were passed over: the range is not
+//!    isolated from them.
 //! 3. After the transaction has written to the table, the copied entries that were not returned are
 //!    dropped and copied again.
 //!
@@ -39,7 +40,7 @@ pub(crate) struct UnlockedRange {
     low: Bound<Vec<u8>>,
     high: Bound<Vec<u8>>,
     batch: Batch,
-    /// Index of the entry of `batch` whose turn it is.
+    /// Index of the entry of `batch` that the range comes to next.
     next: usize,
     /// True if there may be entries between `low` and `high`.
     more: bool,

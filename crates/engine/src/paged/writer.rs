@@ -1,4 +1,4 @@
-//! State of a transaction that writes. It appends the transaction's changes to the log.
+//! State of a transaction that writes. A writer appends the transaction's changes to the log.
 //!
 //! Runs on the transaction's thread. Invariants:
 //!

@@ -2,7 +2,7 @@
 //! seed determines; and a model of the rows after each commit.
 //!
 //! Each of three slots runs transactions on keys of its own, so that three transactions may be open
-//! at once and never wait for each other. At most stamps some transactions have not committed, and
+//! at once and never wait for each other. At nearly every stamp some transactions are open, and
 //! some of these never commit.
 //!
 //! A read view that is open meanwhile shows the rows of its beginning until it ends. In every

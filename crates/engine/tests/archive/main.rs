@@ -1,4 +1,5 @@
-//! Archives of the log, and databases that are restored to a point with them. Both engines.
+//! Archives of the log, and databases that are restored to a point with them. The tests run with
+//! both engines.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Gaps, damage, other databases and points that cannot be restored: typed errors with file and
-//! position.
+//! Gaps, damage, other databases, and points that cannot be restored give typed errors with file
+//! and position.
 
 use crate::common::{kinds_in_nvram, options_for, with_log};
 use crate::history::{ENGINES, options};

@@ -1,4 +1,5 @@
-//! Backups: what is in them, what a failure leaves, and what is refused. Both engines.
+//! Backups: what is in them, what a failure leaves, and what is refused. The tests run with both
+//! engines.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Each public call, held up at each of its device calls while another thread closes; and pairs of
-//! calls, both held up.
+//! Each public call is held up at each of its device calls while another thread closes the
+//! database. In other runs a pair of calls is held up.
 //!
 //! Each run checks four things. No device call of the old opening ends after `close` has returned,
 //! except reads of a feed or a backup. Every error is `Closed`. The closed database is sound, and

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Makes a test of each named function for each engine, which the function gets as its argument.
-/// With `in_nvram:` before the names, each test runs over all kinds of logs in NVRAM, one after the
-/// other (see `over`).
+/// Makes a test of each named function for each engine. The function gets the engine as its
+/// argument. With `in_nvram:` before the names, each test runs over all kinds of logs in NVRAM, one
+/// after the other (see `over`).
 macro_rules! suite {
     (in_nvram: $($case:ident),* $(,)?) => {
         mod in_nvram {

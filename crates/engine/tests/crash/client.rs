@@ -20,8 +20,8 @@ pub struct Client<'a> {
     pub history: &'a mut History,
     // The highest unit acknowledged by a callback.
     told: Arc<AtomicUsize>,
-    // Whether a callback got a failure. A unit that was begun later may still succeed, which says
-    // nothing about the failed one.
+    // True if a callback got a failure. A unit that was begun later may still succeed, which says
+    // nothing about the failed unit.
     failed: Arc<AtomicBool>,
     keys: u64,
 }

@@ -90,7 +90,7 @@ impl Life {
 
     /// Makes one change of the device in `one_in` fail from now on. Or, often, picks one kind of
     /// file, and makes one change of such files in three fail. Of the blocks that are read, one in
-    /// `4 * one_in` fails at its first read. 0 means no faults.
+    /// `4 * one_in` fails at its first read. If `one_in` is 0, nothing fails.
     fn strike(&mut self, one_in: u64) {
         self.device.heal();
         if one_in == 0 {

@@ -66,9 +66,10 @@ fn pick(number: u64, of: usize) -> usize {
 
 impl Kind {
     /// Returns the number of consecutive seeds that together have every combination of protocol,
-    /// lock release, I/O method and, in the memory engine, dependency rule. This number times the
-    /// number of inserters (in the memory engine: times the number of stream counts as well) is the
-    /// number of seeds in which each combination meets each inserter (and each stream count).
+    /// lock release, I/O method and, in the memory engine, dependency rule. Within this number of
+    /// seeds times the number of inserters, each combination meets each inserter. In the memory
+    /// engine the number of stream counts is a third factor, and each combination also meets each
+    /// stream count.
     pub fn without_inserters(engine: EngineKind) -> u64 {
         let all = match engine {
             EngineKind::Paged => METHODS.len() * RELEASES.len() * SyncKind::ALL.len(),

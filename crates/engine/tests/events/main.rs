@@ -1,5 +1,5 @@
-//! Events and numbers: each is reported once, with the fields that a reader needs. Both engines;
-//! only with the features `tracing` and `metrics`.
+//! Events and numbers: each is reported once, with the fields that a reader needs. The test runs
+//! with both engines, and only with the features `tracing` and `metrics`.
 //!
 //! There is one test, because a subscriber and a recorder belong to the whole process, and
 //! background threads report checkpoints.

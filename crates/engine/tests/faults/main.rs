@@ -53,7 +53,7 @@ pub struct Setting {
     pub page_bytes: usize,
 }
 
-/// The group of Cicada with P-WAL.
+/// Group commit as in Cicada with P-WAL: up to 5 commits, or 500 us.
 const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
 
 /// Returns whether a file is one of the log's segments.

@@ -124,8 +124,8 @@ fn whoever_waits_for_a_lock_when_the_device_fails_is_told() {
         }
         log_syncs_fail(&device);
         assert!(matches!(holder.commit(), Err(Error::Poisoned { .. })));
-        // With early release the waiter has got the lock. It must get an error, because what it
-        // read is not durable.
+        // With early release the waiter has got the lock. The waiter must get an error, because the
+        // value that it read is not durable.
         assert!(matches!(waiter.join().unwrap(), Err(Error::Poisoned { .. })));
     });
 }
@@ -363,9 +363,9 @@ fn a_short_page_write_is_no_success() {
     common::assert_sound(&database.verify(None).unwrap());
 }
 
-/// A write of pages fails in an opening, also one that the opening can do without, because it only
-/// makes room in the cache for the catalog. The opening fails too. It does not return a database
-/// that refuses all changes. The numbers of rows leave the cache in various states after redo.
+/// A write of pages fails in an opening. The opening then fails, even if it could do without the
+/// write, which only makes room in the cache for the catalog. No opening returns a database that
+/// refuses all changes. The numbers of rows leave the cache in various states after redo.
 #[test]
 fn an_opening_beside_a_failed_write_returns_no_database_that_is_shut_off() {
     let refused: usize = (60..84).step_by(2).map(opening_beside_failed_writes).sum();

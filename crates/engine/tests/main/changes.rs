@@ -1,6 +1,6 @@
-//! The feed, compared with the list of acknowledged commits: it returns each durable commit once,
-//! in the order of stamps, and nothing that was rolled back; live, from any position, and after
-//! crashes. If the log is gone, it returns an error.
+//! The feed, compared with the list of acknowledged commits. It returns each durable commit once,
+//! in the order of stamps, and nothing that was rolled back. This holds while clients commit, from
+//! any position, and after crashes. If the log is gone, the feed returns an error.
 
 use crate::common::{self, Rng, contents, options_for, with_advanced};
 use katydid::{
@@ -428,7 +428,7 @@ fn a_rename_is_one_change_of_the_feed(engine: EngineKind) {
     database.put(&table, "apple", "red").expect("put");
     assert!(database.rename_table("fruit", "food").expect("rename"));
     database.put(&table, "pear", "green").expect("put");
-    // A feed that begins after the rename returns it too.
+    // A feed that is opened after the rename also returns the rename.
     for feed in [&mut changes, &mut database.changes(&ChangesFrom::Oldest).expect("changes")] {
         let all: Vec<Change> = drain(feed).into_iter().flat_map(|given| given.changes).collect();
         let [Change::TableCreated { .. }, Change::Row { .. }, renamed, Change::Row { name, .. }] = &all[..]

@@ -1,4 +1,4 @@
-//! The examples, run as their readers would run them. Each ends by itself.
+//! The examples, run as their readers would run them. Each example ends by itself.
 
 use katydid::{Database, EngineKind, Options};
 

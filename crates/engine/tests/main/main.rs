@@ -1,5 +1,5 @@
-//! Tests of the store through its public interface, call by call. They are one program, because
-//! each program is linked by itself.
+//! Tests of the store through its public interface, call by call. All these tests are one program,
+//! because each program is linked by itself.
 
 #[macro_use]
 #[path = "../common/mod.rs"]

@@ -1,9 +1,9 @@
 //! Reads that see that a key is absent: no other transaction makes the key appear before the reader
 //! has ended.
 //!
-//! Two transactions read the same keys before either of them writes. Each writes only if it saw the
-//! state before both, and its write changes what the other has read. So in any serial order exactly
-//! one of them writes.
+//! Two transactions read the same keys before either of them writes. Each transaction writes only
+//! if it saw the state before both transactions, and its write changes what the other transaction
+//! has read. So in any serial order exactly one of them writes.
 
 use crate::common::{self, options_for};
 use katydid::{Database, EngineKind, Prefix, Result, Table, Transaction};

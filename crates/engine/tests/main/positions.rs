@@ -1,6 +1,6 @@
 //! Databases whose log is far from its first byte: around positions that need more than 32 bits,
-//! the committed rows are there after a crash, and no other rows. One thread, on the simulated
-//! device.
+//! the committed rows are there after a crash, and no other rows. The tests use one thread and the
+//! simulated device.
 
 use crate::common::{self, contents, key, options_for};
 use katydid::testing::{Background, Beginning, begin_at};

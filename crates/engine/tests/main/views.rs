@@ -151,8 +151,8 @@ fn long_values_stay_what_they_were(engine: EngineKind) {
             );
         };
         check();
-        // A range has fetched the places of the values, and reads the values when their pages have
-        // other contents.
+        // A range has fetched the page numbers of long values, and reads the values when these
+        // pages have other contents.
         let mut range = view.range(&table, ..);
         assert!(range.next().unwrap().unwrap().1 == long(1));
         open.commit().unwrap();

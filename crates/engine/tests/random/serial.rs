@@ -197,7 +197,7 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
                 continue;
             }
         }
-        // Reads of own writes say nothing about others.
+        // A read of the transaction's own write says nothing about other transactions.
         let id = done.id;
         done.reads.retain(|(_, seen)| seen.is_none_or(|(writer, _)| writer != id));
         match random.u32(0..8) {

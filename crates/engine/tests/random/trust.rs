@@ -119,8 +119,8 @@ impl End {
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Runs a process until `end`. Returns the device that the process leaves, and the rows that the
-/// store acknowledged as durable. Returns `None` if the step to fail syncs nothing of a file whose
-/// path has `part` in it.
+/// store acknowledged as durable. Returns `None` if the failing step syncs no file whose path has
+/// `part` in it.
 fn lives(end: End, part: &'static str, store: Store) -> Option<(SimDevice, Rows)> {
     let step = end.step();
     let device = SimDevice::new(common::seed(0).wrapping_add(step));

@@ -20,8 +20,8 @@
 //! | crash | files | what the next opening finds |
 //! |---|---|---|
 //! | while parts or the manifest are written | any files of the new checkpoint, perhaps torn | the former checkpoint: the control file names it (1), its files are untouched (2); [`CheckpointFolder::remove_all_but`] removes the new one's files |
-//! | while the control file is written | both complete | the checkpoint that this file names |
-//! | while the former one is removed | the new one, some files of the former | the new checkpoint |
+//! | while the control file is written | all files of both checkpoints | the checkpoint that the control file names |
+//! | while the former checkpoint is removed | all files of the new checkpoint, some files of the former one | the new checkpoint |
 
 mod block;
 pub(crate) mod fuzz;

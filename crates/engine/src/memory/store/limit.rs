@@ -43,7 +43,7 @@ impl Limit {
         }
     }
 
-    /// Takes `bytes` if this does not exceed the limit. Returns whether it did.
+    /// Takes `bytes` if this does not exceed the limit. Returns true if it took them.
     pub(super) fn try_charge(&self, bytes: usize) -> bool {
         let bytes = bytes as i64;
         let left = &self.left[shard(SHARDS)];

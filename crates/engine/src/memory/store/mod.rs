@@ -9,10 +9,10 @@
 //! below which no version changes any more (`Slots`). The order of all transactions is that of
 //! their timestamps.
 //!
-//! Ranks within this engine, below transaction-level waits: 5 queues of the collector; 6 an index's
-//! directory, then one leaf, then a shard of its hash table; 7 the map of tables; 8 a record's
-//! chain. No thread waits for a transaction while it holds one of these latches. As far as
-//! possible, values are neither copied nor dropped under a chain's latch.
+//! Ranks within this engine, below transaction-level waits: rank 5: the queues of the collector;
+//! rank 6: an index's directory, then one leaf, then a shard of its hash table; rank 7: the map of
+//! tables; rank 8: a record's chain. No thread waits for a transaction while it holds one of these
+//! latches. As far as possible, values are neither copied nor dropped under a chain's latch.
 
 mod backoff;
 mod collect;

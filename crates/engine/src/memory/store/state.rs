@@ -42,7 +42,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Settings with Katydid's own rules where the papers have others.
+    /// Settings with Katydid's own rules where the papers have other rules.
     pub(crate) fn new(memory_bytes: u64, slots: usize, source: Source) -> Self {
         let (contention, old_versions) = (Contention::default(), OldVersions::default());
         Settings { memory_bytes, slots, source, contention, old_versions }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Number of entries up to which comparing all hashes is quicker than a hash table.
 const SCANNED_MAX: usize = 32;
-/// Marks a free place of the hash table.
+/// Marks a free slot of the hash table.
 const FREE: usize = usize::MAX;
 
 /// The new value of one key.
@@ -45,8 +45,8 @@ enum Undo {
 /// Index of entries.
 #[derive(Debug, Default)]
 struct WriteIndex {
-    /// A hash table of entries. An entry lies at the place of its hash, or behind that place with
-    /// no free place between. The number of places is a power of two, and at least half of them are
+    /// A hash table of entries. An entry lies in the slot of its hash, or in a later slot with no
+    /// free slot between. The number of slots is a power of two, and at least half of them are
     /// free.
     by_hash: Vec<usize>,
     /// The entries by key, made at the first scan.

@@ -383,7 +383,7 @@ fn undo(store: &Store, status: &Arc<TxnStatus>, writes: &[Write]) {
 
 /// A transaction that can commit. The transaction commits when its owner calls
 /// [`pre_committed`](Self::pre_committed) or [`committed`](Self::committed), and aborts if it is
-/// dropped. Either may happen on another thread.
+/// dropped. Commit and abort may happen on another thread.
 #[derive(Debug)]
 pub(crate) struct Validated {
     open: Open,

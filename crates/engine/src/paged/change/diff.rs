@@ -1,8 +1,8 @@
 //! The difference between two values: their middles, without the bytes that both values have at the
 //! front and at the end.
 
-/// A change of one value into another: `old` at `offset` became `new`. The bytes before and after
-/// this place are the same in both values.
+/// A change of one value into another: `old` at `offset` became `new`. All other bytes are the same
+/// in both values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Diff<'a> {
     /// Number of bytes that the values share at the front.
@@ -13,9 +13,9 @@ pub(crate) struct Diff<'a> {
     pub(crate) new_total: u16,
     /// Length of the replaced part of the old value, in bytes.
     pub(crate) old_bytes: u16,
-    /// The replaced part; `None` in records that are never undone.
+    /// The replaced part of the old value; `None` in records that are never undone.
     pub(crate) old: Option<&'a [u8]>,
-    /// The part of the new value that replaces it.
+    /// The part of the new value that replaces the part of the old value.
     pub(crate) new: &'a [u8],
 }
 
@@ -35,8 +35,8 @@ fn shared_end(a: &[u8], b: &[u8]) -> usize {
 }
 
 impl<'a> Diff<'a> {
-    /// Returns the difference that turns `old` into `new`. Both have at most 65,535 bytes, as every
-    /// inline value has; otherwise returns `None`.
+    /// Returns the difference that turns `old` into `new`. Returns `None` if one of the two has
+    /// more than 65,535 bytes, which no inline value has.
     pub(crate) fn between(old: &'a [u8], new: &'a [u8]) -> Option<Diff<'a>> {
         let (old_total, new_total) = (u16::try_from(old.len()).ok()?, u16::try_from(new.len()).ok()?);
         let front = shared_front(old, new);

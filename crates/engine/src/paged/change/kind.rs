@@ -12,14 +12,14 @@ pub(crate) enum ChangeKind {
     LeafDelete = 17,
     /// A key's value changed.
     LeafUpdate = 18,
-    /// Pages of a long value, or the root of a new tree, were allocated and filled. It is undone by
-    /// freeing them.
+    /// Pages of a long value, or the root of a new tree, were allocated and filled. The undo of
+    /// such a record frees the pages.
     ChainWrite = 19,
-    /// Pages of the tree changed in a way that no reader of keys and values can notice. It is never
-    /// undone.
+    /// Pages of the tree changed in a way that no reader of keys and values can notice. Such a
+    /// record is never undone.
     Structure = 20,
     /// A long value or a tree was freed, after the commit of the transaction that no longer used
-    /// it. It is never undone.
+    /// it. Such a record is never undone.
     ChainFree = 21,
 }
 

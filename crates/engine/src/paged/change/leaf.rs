@@ -4,8 +4,8 @@
 //! | table u32 | slot u16 | key length u16 | root u64 | page u64 | key | what |
 //! ```
 //!
-//! *What* is the new cell for an insert. It is the old cell or nothing for a delete. For an update
-//! it is one of:
+//! The field *what* depends on the change. An insert has the new cell there, a delete the old cell
+//! or nothing, and an update one of:
 //!
 //! ```text
 //! | 0 or 1 | offset u16 | old total u16 | new total u16 | old length u16 | old bytes (form 0 only) | new bytes |
@@ -32,9 +32,9 @@ const FORM_CELLS: u8 = 2;
 /// Says whether a record has the part that its undo needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UndoPart {
-    /// The record carries it, because it belongs to a transaction that may roll back.
+    /// The record has the undo part, because its transaction may roll back.
     Keep,
-    /// The record does not carry it, because it is itself an undo.
+    /// The record has no undo part, because the record is itself an undo.
     Omit,
 }
 
@@ -131,7 +131,7 @@ impl<'a> LeafChange<'a> {
         }
     }
 
-    /// Calls `use_pieces` with the payload, in pieces. Copies nothing long.
+    /// Calls `use_pieces` with the payload, in pieces. Copies neither the key nor a value.
     pub(crate) fn encode<R>(&self, use_pieces: impl FnOnce(&[&[u8]]) -> R) -> R {
         let mut head = [0; HEAD_BYTES];
         head[..4].copy_from_slice(&self.table.get().to_le_bytes());

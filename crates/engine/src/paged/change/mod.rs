@@ -4,7 +4,7 @@
 //! Runs on transaction threads (encoding), on recovery's threads (redo) and on threads that roll
 //! transactions back.
 //!
-//! Two families:
+//! There are two families:
 //!
 //! - *Leaf changes* ([`LeafChange`]) change one key of one leaf. They are physiological: they name
 //!   the page and the slot, and the change within it. They belong to a transaction and carry the
@@ -17,8 +17,8 @@
 //!
 //! Invariants:
 //!
-//! 1. A part is applied to a page only if the page's LSN is below the record's. The page's LSN is
-//!    then the record's.
+//! 1. A part is applied to a page only if the page's LSN is below the record's. The page then gets
+//!    the record's LSN.
 //! 2. One function does and redoes a part, [`apply_part`] (leaf changes: [`apply_leaf`]), so after
 //!    redo a page holds what it held when the record was written.
 //! 3. Decoders accept any payload: garbage gives [`Malformed`], never a panic, and allocates

@@ -8,8 +8,8 @@
 //! A page occurs at most once in a payload. Otherwise redo would take the page's second part for
 //! done, because the first part sets the page LSN.
 //!
-//! `ChainFree` has `head u64` in front of the parts. It is the first page of the freed chain or
-//! tree, by which recovery recognizes it.
+//! `ChainFree` has `head u64` in front of the parts: the first page of the freed chain or tree, by
+//! which recovery recognizes the chain or tree.
 
 use super::decode::Rest;
 use super::malformed::Malformed;

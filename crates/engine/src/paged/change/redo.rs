@@ -2,8 +2,8 @@
 //!
 //! Runs at restart, when nothing else changes pages. Several threads may run it, if each page
 //! belongs to one thread, and this thread redoes the page's records in log order. The caller
-//! decides whether a page is `wanted`. The answer must be no exactly if every change up to and
-//! including this record is known to be durable in the page's place: the page is not in the dirty
+//! decides whether a page is `wanted`. The answer must be no exactly if every change of the page up
+//! to and including this record's is known to be durable in place: the page is not in the dirty
 //! page table, or its recovery LSN is above the record. This matters for correctness, not only for
 //! speed. A part that overwrites its page is applied without reading the page from the device,
 //! where it may never have been written. If such a part were applied to a page that is not wanted,

@@ -81,7 +81,7 @@ struct Open {
     first: Lsn,
     /// Changes, each with the LSN of its record.
     done: Vec<(Lsn, Done)>,
-    /// True if the transaction has records before the first one that was read.
+    /// True if the transaction has records below the first record that was read.
     is_cut: bool,
 }
 
@@ -170,8 +170,8 @@ impl Assembler {
                         self.push(txn, record, row(&change))?;
                     }
                     ChangeKind::ChainWrite => {
-                        // The record may be that of a new tree's root, which has no rows. It opens
-                        // the transaction, too.
+                        // A record without rows, such as that of a new tree's root, also opens the
+                        // transaction.
                         self.open_of(txn, record)?;
                         for part in decode_parts(record.payload) {
                             let part = part.map_err(|fault| fault.at(record.lsn))?;

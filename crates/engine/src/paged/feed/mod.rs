@@ -1,20 +1,21 @@
 //! The feed of the paged engine: assembles the log's records into transactions.
 //!
-//! The log has one stream, and the place of a commit in the log is the commit's place in the order
-//! of commits. So the feed reads durable records in order, and returns a transaction when it reads
-//! the commit record (`assemble`).
+//! The log has one stream, and commits have the order of their records in the log. So the feed
+//! reads durable records in order, and returns a transaction when it reads the commit record
+//! (`assemble`).
 //!
 //! A position names the first record of the oldest transaction that had not ended, so that a
 //! transaction that commits later is read again as a whole.
 //!
 //! **Where a feed begins.** `Oldest`: a log that was trimmed may begin in the middle of
 //! transactions. All of these have ended below the begin record of the last checkpoint, because
-//! that checkpoint keeps the log for all others. The first record of each that the log still has
-//! names an earlier one, which lies below the start. So one reading, from the start to that begin
-//! record, recognizes these transactions and finds the last of their commits. The feed begins after
-//! that commit: nothing is left out between two transactions that the feed returns. `Now`: the
-//! thread passes a barrier (a), looks at the active transactions (b), then passes another barrier
-//! (c). A transaction that commits above (c) and has a record below (a) was active at (b).
+//! that checkpoint keeps the log for all others. For each such transaction, the first record that
+//! the log still has names an earlier record, which lies below the start. So one reading, from the
+//! start to that begin record, recognizes these transactions and finds the last of their commits.
+//! The feed begins after that commit: nothing is left out between two transactions that the feed
+//! returns. `Now`: the thread passes a barrier (a), looks at the active transactions (b), then
+//! passes another barrier (c). A transaction that commits above (c) and has a record below (a) was
+//! active at (b).
 
 mod assemble;
 

@@ -1,4 +1,4 @@
-//! Page 0, which identifies the file: its format version, page size and database. It is written
+//! Page 0, which identifies the file: its format version, page size and database. Page 0 is written
 //! once, when the database is created.
 
 use super::fault::{FaultReason, PageFault};
@@ -39,7 +39,7 @@ pub(crate) fn format(page: &mut [u8], database: Id) {
 }
 
 /// Reads page 0 as it came from a device. No input panics. Returns `None` if the page does not have
-/// the magic, which is at the same place in all versions and page sizes.
+/// the magic, which has the same offset in all versions and page sizes.
 pub(crate) fn decode(page: &[u8]) -> Option<Result<FilePage, PageFault>> {
     if page.get(header::BYTES..VERSION_AT)? != MAGIC {
         return None;

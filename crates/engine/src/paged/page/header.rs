@@ -8,7 +8,7 @@
 //! Invariants:
 //!
 //! 1. The checksum covers everything after itself, the page id included, so a page written to the
-//!    wrong place is found.
+//!    wrong position is detected.
 //! 2. [`seal`] writes the checksum, on the copy that goes to the device. In memory the checksum may
 //!    be stale.
 
@@ -247,7 +247,7 @@ fn computed(page: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &page[KIND..]) as u32
 }
 
-/// The checksum that the page has.
+/// The checksum in the page's header.
 pub(crate) fn checksum(page: &[u8]) -> u32 {
     u32_at(page, CHECKSUM)
 }

@@ -122,10 +122,10 @@ impl<'a> InnerRef<'a> {
         slots::SLOT + CELL_HEADER + separator.len()
     }
 
-    /// Returns the index of the separator that moves up if the page is now split into two halves of
-    /// about equal bytes. The separators before it stay. Those after it go to the right page, whose
-    /// leftmost child is this separator's child. At least one separator stays on either side. Needs
-    /// three separators.
+    /// Returns the index of the separator at which to split the page into halves of about equal
+    /// bytes. This separator moves up to the parent. The separators before this one stay. The
+    /// separators after this one go to the right page, whose leftmost child is this separator's
+    /// child. At least one separator stays on either side. Needs three separators.
     pub(crate) fn split_point(self) -> usize {
         slots::split_point(self.0).clamp(1, self.len().saturating_sub(2).max(1))
     }

@@ -1,4 +1,5 @@
-//! Reading a leaf page: sorted keys, each with its value or with the place of its value.
+//! Reading a leaf page: sorted keys, each with its value or with a link to the pages that have its
+//! value.
 //!
 //! A cell is `key length u16, tag u8, zero u8, key, value`. With tag 1 the value is `head page u64,
 //! length u32` of a chain of overflow pages.

@@ -1,8 +1,7 @@
 //! Giving a page another number, and renumbering the pages to which it links. The functions are
 //! pure.
 //!
-//! Slots, heads, fences and lengths stay as they are. Only numbers of pages change, each in its
-//! place.
+//! Slots, heads, fences and lengths stay as they are. Only the numbers of pages change.
 
 use super::fault::{FaultReason, PageFault};
 use super::header::Kind;

@@ -1,4 +1,5 @@
-//! Validation of pages. It accepts any bytes, and takes time linear in the page (and a sort).
+//! Validation of pages. Any bytes may be validated. The time is linear in the page's length, plus a
+//! sort.
 //!
 //! Every access here comes after the check that proves it to be inside the page, so the order of
 //! the checks matters.

@@ -13,7 +13,8 @@ use crate::paged::double_write;
 use katydid_device::AlignedBuffer;
 use std::sync::atomic::Ordering;
 
-/// Maximum number of frames examined in a clock step. It bounds how long a shard's latch is held.
+/// Maximum number of frames examined in a clock step, which bounds how long a shard's latch is
+/// held.
 const STEP: usize = 32;
 /// Number of frames that are examined before cold dirty pages are written back.
 const PATIENCE: usize = 512;

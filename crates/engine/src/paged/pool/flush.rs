@@ -1,11 +1,14 @@
 //! Writing the pool's pages back. This is the only file that does so, and therefore the only one
 //! that enforces the write-ahead rule.
 //!
-//! One batch is made at a time (the flusher mutex), in three steps: (1) copy each page under its
-//! shared latch, which is only tried, and mark the page as being written back; (2) make the log
-//! durable up to the last record that changed any of these pages; (3) write the copies by way of
-//! the double-write area, and unmark the pages. A page that is changed again in between is dirty
-//! again, with a recovery LSN of its own.
+//! The flusher mutex lets one thread at a time write a batch, in three steps:
+//!
+//! - (1) copy each page under its shared latch, leaving out pages whose latch is taken, and mark
+//!   the copied pages as being written back;
+//! - (2) make the log durable up to the last record that changed any of these pages;
+//! - (3) write the copies by way of the double-write area, and unmark the pages.
+//!
+//! A page that is changed again between (1) and (3) is dirty again, with a recovery LSN of its own.
 //!
 //! After a failure the batch's pages stay marked: they are dirty for checkpoints and are never
 //! evicted. The device's gate has shut by then, and the caller gets the error.
@@ -34,7 +37,7 @@ impl Flusher {
 
 impl Pool {
     /// Returns the dirty pages whose recovery LSN is below `older_than`, in the order of their
-    /// places in the file. Walks over all frames once.
+    /// numbers. Walks over all frames once.
     pub(crate) fn dirty_before(&self, older_than: Lsn) -> Vec<PageId> {
         let mut dirty = Vec::new();
         for shard in &self.shards {
@@ -49,7 +52,7 @@ impl Pool {
     }
 
     /// Writes back the dirty pages whose recovery LSN is below `older_than`, except those whose
-    /// latch is held exclusively. Returns how many were written.
+    /// latch is held exclusively. Returns the number of pages written.
     pub(crate) fn flush_older(&self, older_than: Lsn) -> Result<usize> {
         self.flush_pages(self.dirty_before(older_than))
     }
@@ -60,8 +63,8 @@ impl Pool {
     /// With the `chunked` inserter a page may be written more than once: a change made meanwhile
     /// may go to a chunk that was opened before the call, so the page's new recovery LSN is not
     /// above `reserved`. Each session has at most one such chunk (`chunk_bytes`), so the loop ends.
-    /// A checkpoint beside three writers took two to three times as long as with the `mutex`
-    /// inserter.
+    /// With `chunked` a checkpoint beside three writers took two to three times as long as with
+    /// `mutex`.
     pub(crate) fn flush_all(&self) -> Result<usize> {
         // Every page dirtied so far has a recovery LSN of at most `reserved`.
         let reserved = self.shared.wal.reserved();
@@ -82,7 +85,7 @@ impl Pool {
     }
 
     /// Writes back those of `pages` that are in memory, dirty, and not latched exclusively. Returns
-    /// how many were written.
+    /// the number of pages written.
     pub(crate) fn flush_pages(&self, mut pages: Vec<PageId>) -> Result<usize> {
         pages.sort_unstable();
         pages.dedup();
@@ -129,7 +132,7 @@ impl Pool {
         }
         self.counters.written.fetch_add(marked.len() as u64, Ordering::Relaxed);
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
-        // Eviction will pass over those pages that have been used by then.
+        // Eviction will skip the pages that threads have used in the meantime.
         let mut ready = self.ready.lock();
         let room = self.capacity.saturating_sub(ready.len());
         ready.extend(marked.iter().take(room).map(|meta| PageId::new(meta.page())));

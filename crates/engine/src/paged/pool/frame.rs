@@ -7,15 +7,15 @@
 //! |---|---|---|---|
 //! | `Body` | holder of the exclusive latch | holder of the latch | the latch |
 //! | `PageMeta` | see [`page_meta`](katydid_kernels::page_meta) | see there | see there |
-//! | `Frame::referenced` | every access: true; the clock: false | the clock | Relaxed: a hint. It lies in the table's entry, so a hit touches no other cache line for it |
+//! | `Frame::referenced` | every access: true; the clock: false | the clock | Relaxed: a hint. The bit lies in the page table's entry, so a hit touches no further cache line |
 //!
 //! Invariants:
 //!
 //! 1. A page whose bytes differ from the device's is dirty or being written back (`PageMeta`).
 //! 2. A page is dirty before the record of its first change is appended.
-//! 3. A frame is pinned while a thread holds the `Arc` of its latch, besides the table's entry.
-//!    Only unpinned frames are evicted, with the shard's latch held exclusively. A thread gets the
-//!    `Arc` only with the shard's latch held.
+//! 3. A frame is pinned while a thread holds an `Arc` of its latch in addition to the one in the
+//!    table's entry. Only unpinned frames are evicted, with the shard's latch held exclusively. A
+//!    thread gets such an `Arc` only with the shard's latch held.
 
 use super::barrier::WalBarrier;
 use crate::Lsn;

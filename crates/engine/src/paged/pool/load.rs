@@ -102,9 +102,9 @@ impl Pool {
     }
 
     /// Reads those of `pages` that are not in memory, neighbours with one read, as far as there is
-    /// room without writing anything back. Returns how many were read. Announces several reads to
-    /// the system before the first is made, so that they are under way together. Leaves out a page
-    /// that cannot be read or is corrupt; `read` will report it.
+    /// room without writing anything back. Returns the number of pages read. Announces several
+    /// reads to the system before the first is made, so that they are under way together. Leaves
+    /// out a page that cannot be read or is corrupt; `read` will report it.
     ///
     /// Waits for the device, and for no latch. The caller should hold none.
     pub(crate) fn prefetch(&self, pages: &[PageId]) -> Result<usize> {
@@ -176,7 +176,7 @@ impl Pool {
     }
 
     /// Reads the pages of `frames`, which are near each other, with one read. Several pages are
-    /// read into `buffer`, which grows to hold them. Returns how many were loaded.
+    /// read into `buffer`, which grows to hold them. Returns the number of pages loaded.
     fn fill_run(&self, buffer: &mut AlignedBuffer, mut frames: Frames) -> usize {
         let mut loaded = 0;
         if let [(page, body)] = frames.as_mut_slice() {

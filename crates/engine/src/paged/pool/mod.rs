@@ -20,8 +20,8 @@
 //! 5. The thread that makes room may hold page latches. So flushing never waits for a page latch:
 //!    it tries the latch, and leaves the page out if another thread holds it. Rank: page latches,
 //!    then the flusher mutex, then shard latches.
-//! 6. When all frames are pinned or cannot be written back, the pool allocates one more. It exceeds
-//!    its limit for that time, because waiting could deadlock.
+//! 6. When all frames are pinned or cannot be written back, the pool allocates one more. The pool
+//!    exceeds its limit for that time, because waiting could deadlock.
 //!
 //! What a crash leaves is described in `double_write`.
 
@@ -101,7 +101,7 @@ pub(crate) struct PoolStat {
     pub(crate) dirty: usize,
     /// Number of pages read from the device.
     pub(crate) loaded: u64,
-    /// Number of pages evicted for others.
+    /// Number of pages evicted to make room for other pages.
     pub(crate) evicted: u64,
     /// Number of pages written to the device. A page counts once, though it is written twice.
     pub(crate) written: u64,
@@ -143,7 +143,7 @@ impl Pool {
     }
 
     /// Maximum number of pages that are worth reading ahead at once, because more would evict each
-    /// other. It is 0 for methods that bypass the system's page cache, where the reads would run
+    /// other. Returns 0 for methods that bypass the system's page cache, where the reads would run
     /// one after another anyway.
     pub(crate) fn ahead_max(&self) -> usize {
         match self.file.method() {
@@ -237,10 +237,10 @@ impl Pool {
         body.loaded.then(|| PageWrite::new(body))
     }
 
-    /// Returns a page that is about to be made anew, with its latch held exclusively. It is not
-    /// read from the device, whatever is there. The caller sets all of its bytes between
-    /// `begin_change` and `finish_change`. Until then the page keeps its former bytes: the record
-    /// that freed it may not be durable yet, and after a crash those bytes are needed again.
+    /// Returns a page that is about to be made anew, with its latch held exclusively. The pool does
+    /// not read the page from the device, whatever is there. The caller sets all of its bytes
+    /// between `begin_change` and `finish_change`. Until then the page keeps its former bytes: the
+    /// record that freed it may not be durable yet, and after a crash those bytes are needed again.
     pub(crate) fn create(&self, page: PageId) -> Result<NewPage<'_>> {
         loop {
             let found = self.shard(page).with(page, |frame| {
@@ -266,8 +266,8 @@ impl Pool {
                     None => continue,
                 },
             };
-            // Gives the page an LSN and a kind, for callers that ask. It is not `loaded`, so it is
-            // not written back, and `NewPage` drops the frame.
+            // Gives the page an LSN and a kind, for callers that ask. The frame is not `loaded`, so
+            // it is not written back, and `NewPage` drops the frame.
             super::page::header::format_free(&mut body.bytes, page);
             return Ok(NewPage::new(self, body));
         }

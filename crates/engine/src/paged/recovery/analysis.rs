@@ -63,12 +63,13 @@ impl Hasher for NumberHasher {
 /// Pages, each with the position from which its changes may be missing.
 pub(crate) type DirtyPages = HashMap<u64, Lsn, ByNumber>;
 
-/// State of the transactions at the crash, as the log says.
+/// State of the transactions at the crash, according to the log.
 #[derive(Debug, Default)]
 pub(crate) struct Analysis {
     /// Transactions that had not ended.
     pub(crate) active: HashMap<u64, ActiveEntry, ByNumber>,
-    /// Starts of some records, ascending, of each transaction in `active` that logged much.
+    /// For each transaction in `active` that logged much: the starts of some of its records,
+    /// ascending.
     marks: HashMap<u64, Vec<Lsn>, ByNumber>,
     /// Chains freed since the begin record, with their transactions. Needed only until the
     /// checkpoint is complete.
@@ -264,7 +265,7 @@ impl Analysis {
                     known.state = captured.state;
                     known.chains = captured.chains;
                 } else if captured.state == State::Committed && known.state == State::Active {
-                    // The transaction's commit record lies before the begin record, and the
+                    // The transaction's commit record lies below the begin record, and the
                     // transaction has freed chains since it was captured.
                     let freed = |chain: &u64| self.freed.contains(&(txn, *chain));
                     known.state = State::Committed;

@@ -7,11 +7,11 @@
 //! meets there for the first time, in page order. While it waits for the device another applier
 //! runs, so there are more appliers than cores.
 //!
-//! Before the checkpoint's begin record, redo applies the records of pages that were dirty at the
-//! checkpoint, from their recovery LSNs on. After it, redo applies the records of all pages. A page
-//! that already has a record's change has at least the record's LSN, so redo leaves it alone. A
-//! page that a record overwrites may be made anew without its former LSN; redo then repeats all
-//! later changes of the page, too.
+//! Below the checkpoint's begin record, redo applies only the records of pages that were dirty at
+//! the checkpoint, from their recovery LSNs on. Above the begin record, redo applies the records of
+//! all pages. A page that already has a record's change has at least the record's LSN, so redo
+//! leaves it alone. A page that a record overwrites may be made anew without its former LSN; redo
+//! then repeats all later changes of the page, too.
 //!
 //! A page that cannot be read fails recovery. The error names the page, and recovery has appended
 //! nothing.
@@ -30,8 +30,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Bytes of payload in a batch, for small caches and for large ones. A larger batch reads more
-/// pages that are neighbours in the file.
+/// Bytes of payload in a batch: this minimum with a small cache, the maximum below with a large
+/// one. A larger batch reads more pages that are neighbours in the file.
 const BATCH_BYTES_MIN: usize = 16 << 10;
 const BATCH_BYTES_MAX: usize = 8 << 20;
 /// A batch takes at most 1/`BATCH_PART` of the cache's size. There are about five batches at a

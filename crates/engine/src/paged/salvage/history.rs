@@ -1,8 +1,8 @@
 //! The log of a damaged database: its usable part, redo page by page, and the changes of unfinished
 //! transactions.
 //!
-//! The log is read from its start, in up to three passes. It is not opened, and nothing of it is
-//! used that its own checks refuse.
+//! The log is read from its start, in up to three passes. The log is not opened, and no record is
+//! used that the log's own checks refuse.
 
 use crate::error::{Error, Result};
 use crate::ids::TableId;
@@ -24,9 +24,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub(super) enum History {
     /// The log has everything that pages may lack.
     Whole { checkpoint: Begun },
-    /// The log is a prefix. The records after its end are lost.
+    /// Only a prefix of the log is left. The later records are lost.
     Prefix { checkpoint: Begun },
-    /// The log does not reach back to the place where redo has to begin.
+    /// The log does not reach back to the position at which redo has to begin.
     Unusable,
 }
 
@@ -148,7 +148,7 @@ pub(super) fn replay(log: &StreamInspection, pool: &Pool, begun: Begun, is_short
         let seen = if record.lsn >= checkpoint.begin { analysis.see(record) } else { Ok(()) };
         match seen.and_then(|()| redo(pool, &checkpoint, record, &mut replayed)) {
             Ok(()) => Ok(true),
-            // This engine does not write such a record, so nothing behind the record is used.
+            // This engine does not write such a record, so no later record is used.
             Err(Error::Corrupt { .. }) => {
                 (replayed.end, replayed.is_short) = (record.lsn, true);
                 Ok(false)

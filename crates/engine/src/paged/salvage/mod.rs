@@ -182,7 +182,8 @@ impl Found {
             is_own
         });
         if is_missing && log.as_ref().is_some_and(|log| log.start == Lsn::ZERO) {
-            // The log has everything since the creation of the file.
+            // The log has all changes since the creation of the file, so the file may begin with
+            // new first pages.
             first_pages::create(pages.as_ref(), database, page_bytes)?;
         }
         let log_needed = restore(directory, pages.as_ref(), database, page_bytes, salvage)?;

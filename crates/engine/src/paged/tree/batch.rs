@@ -1,6 +1,6 @@
 //! Entries that a scan has copied out of the leaves, and the leaves that it has read.
 //!
-//! Keys and values lie behind one another in one piece of memory. A thread retains the memory of a
+//! Keys and values lie one after another in one piece of memory. A thread retains the memory of a
 //! finished scan for its next scan, so that short scans allocate nothing.
 
 use super::chain::Chain;
@@ -68,7 +68,7 @@ impl Batch {
         self.entries.len()
     }
 
-    /// Returns whether the batch has no entry. If so, the scan has seen everything.
+    /// Returns whether the batch has no entry. If so, the scan has reached its end.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

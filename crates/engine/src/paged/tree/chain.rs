@@ -1,5 +1,5 @@
-//! Long values: chains of overflow pages. They are written before the leaf points to them, and
-//! freed after the commit of the transaction that no longer uses them.
+//! Long values: chains of overflow pages. A chain is written before a leaf points to it, and freed
+//! after the commit of the transaction whose change of the leaf has removed the pointer.
 //!
 //! A chain is written from its end to its front, so that each page is filled once, with the link to
 //! the next page already known. One record marks a group of pages as in use and has their contents.
@@ -18,7 +18,7 @@ use crate::{Result, TableId, VALUE_BYTES_MAX};
 /// Maximum bytes of pages that one record fills.
 const GROUP_BYTES: usize = 128 << 10;
 
-/// The place of a long value.
+/// First page and length of a long value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chain {
     /// The first page.

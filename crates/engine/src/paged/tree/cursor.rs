@@ -9,15 +9,15 @@
 //! the leaf's fence. Locks, not the scan, guard against keys that are inserted or deleted between
 //! two batches.
 //!
-//! If the next leaf is not in memory, the scan asks for it together with the leaves behind it that
-//! it is likely to need (`Pool::prefetch`). It holds no latch meanwhile, and then continues from
-//! the root.
+//! If the next leaf is not in memory, the scan asks for this leaf, and for the further leaves that
+//! it is likely to need (`Pool::prefetch`). The scan holds no latch meanwhile, and then continues
+//! from the root.
 //!
 //! A transaction that has locked the keys of a batch has to know whether the batch is still right.
 //! Every change of a leaf raises its page LSN, under its latch, and a leaf that is merged away is
 //! formatted as a free page. So a leaf with an unchanged LSN has the same entries, and their keys
-//! still belong in it. The leaves may be checked one after the other, because entries that are
-//! locked no longer change; only their places do.
+//! still belong in it. The leaves may be checked one after the other, because locked entries no
+//! longer change, although other pages may come to have them.
 //!
 //! Fences prove that a leaf is in its place: the first leaf of a scan has the scan's beginning
 //! between its fences, and leaves under one parent adjoin. A leaf that is not in its place is
@@ -73,7 +73,7 @@ pub(crate) trait Lens {
     ) -> bool;
 }
 
-/// Place where copying from a leaf has stopped.
+/// Reason why copying from a leaf has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CopyEnd {
     /// The batch is full. The leaf may have more entries of the request.
@@ -84,7 +84,7 @@ enum CopyEnd {
     Over,
 }
 
-/// The first slot of a leaf at or behind the bound.
+/// The first slot of a leaf at or above the bound.
 fn slot_above(leaf: LeafRef<'_>, low: Bound<&[u8]>) -> usize {
     match low {
         Bound::Unbounded => 0,
@@ -93,7 +93,7 @@ fn slot_above(leaf: LeafRef<'_>, low: Bound<&[u8]>) -> usize {
     }
 }
 
-/// One more than the last slot of a leaf at or before the bound.
+/// One more than the last slot of a leaf at or below the bound.
 fn slot_below(leaf: LeafRef<'_>, high: Bound<&[u8]>) -> usize {
     match high {
         Bound::Unbounded => leaf.len(),
@@ -251,7 +251,7 @@ impl<'a> ScanRequest<'a> {
         indexes.take_while(is_within).take(most).map(|index| inner.child(index)).collect()
     }
 
-    /// Returns whether the place at which the request begins lies between the fences of this leaf.
+    /// Returns whether the bound at which the request begins lies between the fences of this leaf.
     fn begins_in(&self, leaf: LeafRef<'_>) -> bool {
         let (lower, upper) = (leaf.lower_fence(), leaf.upper_fence());
         match (self.direction, self.low, self.high) {
@@ -267,7 +267,7 @@ impl<'a> ScanRequest<'a> {
         }
     }
 
-    /// Returns the bound from which to continue, behind the last leaf that the scan has read.
+    /// Returns the bound from which to continue, beyond the last leaf that the scan has read.
     fn onward(&self, stand: CopyEnd, leaf: LeafRef<'_>, batch: &Batch) -> Option<Bound<Vec<u8>>> {
         match (stand, self.direction) {
             (CopyEnd::Over, _) => None,
@@ -382,13 +382,13 @@ impl Tree {
                 return Err(misplaced(&next));
             }
             page = next;
-            // The whole next leaf lies behind the request's beginning.
+            // The whole next leaf lies beyond the request's beginning.
             rest = request.from(Bound::Unbounded);
         }
     }
 
     /// Returns whether the scan that filled `batch` would fill it with the same entries again. Also
-    /// returns false if it would have to wait for a latch or for the device to find out.
+    /// returns false if this call would have to wait for a latch or for the device to find out.
     pub(crate) fn is_unchanged(&self, pool: &Pool, batch: &Batch) -> bool {
         let same = |leaf, lsn| {
             pool.try_read(leaf)

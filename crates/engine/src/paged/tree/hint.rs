@@ -1,4 +1,5 @@
-//! The leaf in which a thread last changed a table. It is tried before the descent from the root.
+//! The leaf in which a thread last changed a table. A change first tries this leaf, and descends
+//! from the root only if the leaf is not the right one.
 //!
 //! A table has one hint for each shard of threads. A hint is used only after two descents in a row
 //! led to its leaf, so that changes all over the table seldom try a hint in vain.

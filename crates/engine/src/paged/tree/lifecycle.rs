@@ -88,8 +88,8 @@ impl Tree {
         Ok(true)
     }
 
-    /// Frees the last long value of a leaf, with the keys behind it. Returns the leaf if it has no
-    /// long value.
+    /// Frees the last long value of a leaf, and removes its key and all greater keys. Returns the
+    /// leaf if it has no long value.
     fn clear_leaf(
         &self,
         pages: Pages<'_>,
@@ -169,7 +169,7 @@ pub(crate) fn free_after_commit(pages: Pages<'_>, head: PageId, writer: &mut dyn
     free(pages, head, RecordFor::ChainFree(head), writer)
 }
 
-/// Frees the chain or tree that begins at `head`. The last step is a record of this kind.
+/// Frees the chain or tree that begins at `head`. The record of the last step is of kind `kind`.
 pub(super) fn free(
     pages: Pages<'_>,
     head: PageId,

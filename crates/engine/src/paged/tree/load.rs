@@ -37,7 +37,7 @@ const GROUP_BYTES: usize = 256 << 10;
 /// together.
 const GROUP_PART: usize = 4;
 
-/// The place of a page, and whether the log has the page.
+/// The number of a page, and whether the log has the page.
 #[derive(Debug)]
 enum Place {
     /// No record has the page yet.
@@ -360,8 +360,7 @@ impl TreeLoad {
         self.add_child(pages, upper, right, class)
     }
 
-    /// Adds a level: the highest page moves to a place of its own, and becomes the only child of
-    /// the root.
+    /// Adds a level: the highest page gets another number, and becomes the only child of the root.
     fn grow(&mut self, pages: Pages<'_>, class: AllocClass) -> Result<()> {
         if self.inner.len() == usize::from(u8::MAX) {
             return Err(corrupt(self.tree.root, "the tree is 255 levels high"));

@@ -34,9 +34,9 @@ enum Parent {
 }
 
 impl Tree {
-    /// Returns whether the removal of a key brought its leaf below a quarter of its room, or an
-    /// eighth, or to nothing. Other removals do not count: otherwise each removal would try in vain
-    /// to merge a leaf that does not fit together with its neighbours.
+    /// Returns whether the removal of a key emptied its leaf, or took the leaf's used bytes below a
+    /// quarter, or below an eighth, of the leaf's room. Other removals do not count: otherwise each
+    /// removal would try in vain to merge a leaf that does not fit together with its neighbours.
     pub(super) fn is_worth_shrinking(&self, pages: Pages<'_>, before: usize, after: usize) -> bool {
         let quarter = underfull_below(pages.pool.page_bytes());
         let crossed = |border: usize| before >= border && after < border;

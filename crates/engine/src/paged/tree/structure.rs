@@ -21,7 +21,7 @@ pub(super) enum RecordFor {
     Structure,
     /// A record of the transaction. Its undo frees the pages that it fills.
     Owner,
-    /// The freeing of the chain or tree that begins at this page. It is never undone.
+    /// The freeing of the chain or tree that begins at this page. Such a record is never undone.
     ChainFree(PageId),
     /// The undo of an `Owner` record whose pages begin at this page.
     Compensation(PageId),

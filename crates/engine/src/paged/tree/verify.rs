@@ -1,8 +1,8 @@
 //! Checking trees and maps: every page is well formed, in its place and reachable once, and the
 //! maps agree with that.
 //!
-//! Runs while no thread changes anything. A fault is reported, and the pages behind it are left
-//! out. A corrupt page does not end the check; any other failure to read does.
+//! Runs while no thread changes anything. A faulty page is reported, and the pages to which it
+//! leads are left out. A corrupt page does not end the check; any other failure to read does.
 
 use super::chain::{Chain, walk};
 use super::descend::expect_node;

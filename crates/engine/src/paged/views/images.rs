@@ -13,8 +13,8 @@
 //!    the release of the locks, or the undoing of all changes, until the first image of the next
 //!    transaction.
 //! 4. If the images take more bytes than allowed and no view is left to give up, the transaction
-//!    keeps none. It names its tables to the views that open before it ends (`forgotten`), and
-//!    those views cannot read the tables.
+//!    keeps no images any more. The views that open before the transaction ends get the names of
+//!    its tables (`forgotten`), and cannot read these tables.
 
 use super::versions::{Before, Outcome, Publishing, Stamp, Versions};
 use crate::Lsn;
@@ -62,10 +62,10 @@ const COMMITTED: u8 = 2;
 pub(crate) struct TxnImages {
     /// Phase of the transaction: `ENDED`, `ACTIVE` or `COMMITTED`. The transaction's thread stores
     /// `ACTIVE` and then loads the number of open views; a thread that opens a view stores that
-    /// number and then loads the state. All four are SeqCst, so at least one of the two threads
-    /// reads the store of the other. `ENDED` is stored with Release after the locks are released.
-    /// `COMMITTED` is for the thread that ends the transaction, and relaxed. While the state is
-    /// `ENDED`, the contents under the latch belong to an earlier transaction.
+    /// number and then loads the state. All four accesses are SeqCst, so at least one of the two
+    /// threads reads the store of the other. `ENDED` is stored with Release after the locks are
+    /// released. `COMMITTED` is for the thread that ends the transaction, and relaxed. While the
+    /// state is `ENDED`, the contents under the latch belong to an earlier transaction.
     state: AtomicU8,
     /// True if there are long values among the images. Relaxed, because the transaction's thread
     /// reads only its own stores.
@@ -261,7 +261,7 @@ impl ImageState {
     }
 
     /// Publishes the images that an open view needs (invariant 2). `newest` is the stamp of the
-    /// newest open view. Returns the bytes that they take.
+    /// newest open view. Returns the bytes that the published images take.
     pub(super) fn publish(&mut self, newest: Stamp) -> usize {
         if self.private.is_empty() {
             self.flushed = self.flushed.max(newest);

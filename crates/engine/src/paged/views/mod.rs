@@ -6,14 +6,14 @@
 //! open views, the images that they need, and the order of commits for views.
 //!
 //! Runs on any thread. Latches, in their order: the list of waiting commits (`unshown`), a
-//! transaction's images, `registry`, a table's map. The caller may hold a leaf's latch with all but
-//! the first of these. Invariants:
+//! transaction's images, `registry`, a table's map. A thread that holds a leaf's latch may take all
+//! of these latches except the first. Invariants:
 //!
 //! 1. For views, a transaction commits at the instant at which it reads `clock`, with its images
 //!    latched and all its locks held. A view opens at the instant at which it raises `clock`; its
-//!    stamp is the value before. It sees the transactions that have read its stamp or less. A
-//!    transaction that comes after another one in the order of locks reads no lower value than the
-//!    earlier one, so a view sees a prefix of that order.
+//!    stamp is the value before the raise. The view sees the transactions that have read its stamp
+//!    or a lower value. A transaction that comes after another one in the order of locks reads no
+//!    lower value than the earlier one, so a view sees a prefix of that order.
 //! 2. An open view has visited all transactions with images, and has waited for each only as long
 //!    as for a latch. The images that they had kept are published. A transaction that keeps images
 //!    later finds the view registered, and publishes them.
@@ -91,8 +91,8 @@ pub(crate) struct Views {
     /// The stamp of transactions that commit now. Each view that opens raises it. SeqCst: see
     /// `open`.
     clock: AtomicU64,
-    /// Number of open views. `newest` is the stamp of the newest one. Both are stored under
-    /// `registry` and loaded by writers, SeqCst.
+    /// Number of open views. `newest` is the stamp of the newest one. Threads store `count` and
+    /// `newest` under `registry`, and writers load them; all accesses are SeqCst.
     count: AtomicUsize,
     newest: AtomicU64,
     registry: Mutex<Registry>,
@@ -101,8 +101,8 @@ pub(crate) struct Views {
     /// Members of `all` that no writer has.
     idle: Mutex<Vec<Arc<TxnImages>>>,
     /// Bytes of all images. Images that are not published are counted in steps. Relaxed, because it
-    /// is only compared with a limit and orders nothing. It is below zero for a moment if an image
-    /// is removed before its growth is counted.
+    /// is only compared with a limit and orders nothing. The sum is below zero for a moment if an
+    /// image is removed before its growth is counted.
     bytes: AtomicI64,
     bytes_max: u64,
 }
@@ -334,7 +334,7 @@ impl Views {
     // ---- views
 
     /// Opens a view of the transactions that have committed. `reserved` returns the end of the log,
-    /// and is called afterwards.
+    /// and is called after the view has its stamp and has visited all transactions.
     ///
     /// A view sees a transaction T whole or not at all. T reads `clock` and stores its outcome with
     /// its images latched. If the visit below comes after that, every read of the view comes after

@@ -15,7 +15,7 @@
 //! 3. If a reader with a leaf's latch loads a `count` of zero, every image that was published under
 //!    earlier latchings of this leaf has been removed from `map`.
 //!
-//! Nothing here survives a crash, and neither does a view.
+//! Images do not survive a crash, and need not, because views do not survive it.
 
 use crate::direction::Direction;
 use crate::ids::TableId;
@@ -138,8 +138,8 @@ pub(crate) struct Versions {
     loads: Loads,
 }
 
-/// Bulk loads of a table since the database was opened. Each load found the table empty, and had it
-/// to itself.
+/// Bulk loads of a table since the database was opened. Each load found the table empty, and held
+/// the table's exclusive lock.
 ///
 /// A view that is older than the last load reads nothing that the leaves hold. It reads only the
 /// images that were made between the last load that it sees and the next one.

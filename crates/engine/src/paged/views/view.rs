@@ -42,8 +42,8 @@ impl Shared {
 pub(crate) struct View {
     pub(super) stamp: Stamp,
     shared: Arc<Shared>,
-    /// End of the last of those commit records on which reads of the view may depend although no
-    /// released lock names them.
+    /// The view's reads may depend on commits that no released lock names: the greatest end of
+    /// their commit records.
     pub(super) depends: Lsn,
     /// End of the log after the view was opened. Everything that the view sees has committed below
     /// it.

@@ -50,7 +50,7 @@ struct Change {
 struct Attempt {
     own: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     read: Vec<Version>,
-    /// At most one for each shared key.
+    /// Changes of shared keys, at most one for each key.
     shared: Vec<Change>,
     /// True if the transaction has seen that another one changed what it had read (memory engine).
     /// If so, it may not commit.

@@ -129,8 +129,8 @@ fn nobody_waits_for_a_transaction_that_waits_for_him() {
             head.commit()
         });
         has_begun.recv().expect("the thread runs");
-        // The reader has not written. It would wait for a minute for room if `head`, which keeps
-        // the log from being trimmed, did not wait for the reader.
+        // The reader has not written. The reader would wait for a minute for room if `head`, which
+        // keeps the log from being trimmed, did not wait for the reader.
         let error = reader.put(table, "mine", "1").expect_err("there is no room");
         pinned_by(&error);
         reader.rollback().unwrap();
@@ -139,8 +139,8 @@ fn nobody_waits_for_a_transaction_that_waits_for_him() {
     });
 }
 
-/// Begins transactions that write, as many as are let in, until there is room for no further
-/// record.
+/// Begins transactions that write, until one is refused for lack of room. Then fills up the room
+/// that each of them has.
 fn fill_with_many(database: &Database, table: &Table) -> Vec<Transaction> {
     let mut open = Vec::new();
     let refused = (0..).find_map(|nth| {

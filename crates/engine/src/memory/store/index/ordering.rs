@@ -75,7 +75,7 @@ fn bounds(points: &Points) -> Vec<u128> {
     if ranges == 1 {
         return Vec::new();
     }
-    // A record's place in the hash table is independent of the order of keys, so every n-th record
+    // A record's slot in the hash table is independent of the order of keys, so every n-th record
     // is a random sample.
     let mut sample = Vec::new();
     for shard in 0..SHARDS {

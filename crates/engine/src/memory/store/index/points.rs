@@ -22,8 +22,8 @@ struct Entry {
     record: Arc<Record>,
 }
 
-/// A hash table. The number of places is a power of two, and at least a quarter of them are free.
-/// An entry lies at the place of its hash, or behind that place with no free place between.
+/// A hash table. The number of slots is a power of two, and at least a quarter of them are free. An
+/// entry lies in the slot of its hash, or in a later slot with no free slot between.
 #[derive(Default)]
 struct Shard {
     places: Vec<Option<Entry>>,
@@ -84,8 +84,8 @@ impl Shard {
         }
     }
 
-    /// Reads the places of keys that are about to be looked up. The processor fetches these places
-    /// at the same time, whereas lookups would fetch them one after another.
+    /// Reads the slots of keys that are about to be looked up. The processor fetches these slots at
+    /// the same time, whereas lookups would fetch them one after another.
     fn touch(&self, hashes: impl Iterator<Item = u64>) {
         let places = hashes.filter_map(|hash| self.places[hash as usize & self.mask()].as_ref());
         std::hint::black_box(places.fold(0, |all, entry| all ^ entry.hash));
@@ -124,7 +124,7 @@ impl Shard {
         let Ok(mut hole) = self.find(hash, key) else { return };
         self.places[hole] = None;
         self.entries -= 1;
-        // Moves back each entry that lies behind the free place only because that place was taken.
+        // Moves back each entry that lies after the free slot only because that slot was taken.
         let mut at = hole;
         loop {
             at = (at + 1) & self.mask();
@@ -217,7 +217,7 @@ impl Points {
     }
 }
 
-/// The shard of a hash. High bits choose the shard, because the lowest bits choose the place in it.
+/// The shard of a hash. High bits choose the shard, because the lowest bits choose the slot in it.
 fn shard_of(hash: u64) -> usize {
     (hash >> 40) as usize % SHARDS
 }

@@ -17,8 +17,8 @@ fn store_of(settings: Settings) -> (Arc<Store>, Arc<FakeLog>) {
 
 /// Runs a transaction that cannot commit: it reads `a` and `x` and inserts a new key. Before its
 /// end, a transaction with an earlier timestamp changes `x`. Returns whether a third transaction,
-/// which began before both, can still write `a` at its own timestamp, and how many records there
-/// are afterwards.
+/// which began before both transactions, can still write `a` at its own timestamp, and how many
+/// records there are afterwards.
 fn doomed(store: &Arc<Store>, key: &[u8]) -> (bool, u64) {
     let table = table(store);
     let (mut earlier, mut changer, mut doomed) = (begin(store), begin(store), begin(store));

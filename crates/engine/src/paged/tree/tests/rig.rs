@@ -298,7 +298,8 @@ impl Rig {
         report
     }
 
-    /// Returns all keys and values of a tree, read upwards. Read downwards they must be the same.
+    /// Returns all keys and values of a tree. Panics unless reading upwards and reading downwards
+    /// give the same entries.
     pub(super) fn contents(&self, tree: Tree) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let up = self.scan(tree, ScanRequest { entries: 7, ..EVERYTHING });
         let mut down = self.scan(tree, ScanRequest { direction: Direction::Down, ..EVERYTHING });
