@@ -13,12 +13,13 @@
 //!    commit goes on, like that of a dropped [`CommitFuture`].
 //! 4. Under the slot's latch no waker is called or dropped, and no value of the user is dropped.
 //!
-//! | the future is dropped | what happens |
-//! |---|---|
-//! | before it was polled | nothing was done |
-//! | while the body waits for a thread | the body is dropped by the dropping thread |
-//! | while the body runs | the body runs to its end; then the thread rolls the transaction back, and does not run the body again |
-//! | while the commit record is being appended, or later | the commit goes on |
+//! The effect of dropping the future depends on the stage:
+//!
+//! - Before the future was polled: nothing was done.
+//! - While the body waits for a thread: the dropping thread drops the body.
+//! - While the body runs: the body runs to its end. Then the thread rolls the transaction back, and
+//!   does not run the body again.
+//! - While the commit record is being appended, or later: the commit goes on.
 //!
 //! Latch: a slot's `stage`, a leaf.
 

@@ -14,9 +14,15 @@
 //!    [`Calls::drain`] waits for its end.
 //! 3. A thread that holds `asleep` takes no other lock and does not block.
 //!
-//! | atomic | written by | read by | ordering |
-//! |---|---|---|---|
-//! | one word for each shard: the two lowest bits are the flags [`CLOSING`] and [`ENDING`], which are never cleared; the rest counts calls in flight, in steps of [`CALL`] | each call when it enters and when it leaves; `refuse` sets the bits | the same operations, each a read-modify-write that acts on what it found; `drain` | acquire and release: `drain` loads (Acquire) the counts that the leaving calls have stored (Release), so a thread that finds no call in flight sees everything that the calls did |
+//! There is one atomic word for each shard:
+//!
+//! - Value: the two lowest bits are the flags [`CLOSING`] and [`ENDING`], which are never cleared.
+//!   The rest counts calls in flight, in steps of [`CALL`].
+//! - Written by each call when it enters and when it leaves; `refuse` sets the flags. Each of these
+//!   operations is a read-modify-write that acts on the value that it found.
+//! - Read by `drain`, and by the operations that write.
+//! - Ordering: acquire and release. `drain` loads (Acquire) the counts that the leaving calls have
+//!   stored (Release), so a thread that finds no call in flight sees everything that the calls did.
 //!
 //! Why no call slips through: the operations on one shard have one order. A call whose addition
 //! comes before the bit is in the count that `drain` finds. A call whose addition comes later finds

@@ -26,12 +26,16 @@
 //!
 //! The result of a crash depends on the step in which it strikes:
 //!
-//! | crash | area | database file | `restore` |
-//! |---|---|---|---|
-//! | while the area is written | a torn header has a wrong checksum, and the area then has no copies. If the header is whole and the pages are mixed, a copy counts only if its own checksum is right and equals the header's | whole (rule 2) | nothing to do |
-//! | between 1 and 2 | whole | whole, old | nothing to do; redo repeats the changes |
-//! | in 2, or before 3 has returned | whole (rule 1) | each page of the batch old, new, or torn | torn pages are put back from the area |
-//! | after 3 | whole or being replaced | whole, new | nothing to do |
+//! - In (1): the database file is whole (rule 2), and the area may be torn. A torn header has a
+//!   wrong checksum, and the area then has no copies. If the header is whole and the pages are
+//!   mixed, a copy counts only if its own checksum is right and equals the checksum in the header.
+//!   `restore` has nothing to do.
+//! - Between (1) and (2): the area is whole, and the database file is whole and old. `restore` has
+//!   nothing to do, and redo repeats the changes.
+//! - In (2), or before (3) has returned: the area is whole (rule 1), and each page of the batch is
+//!   old, new or torn in the database file. `restore` puts torn pages back from the area.
+//! - After (3): the area is whole or is being replaced, and the database file is whole and new.
+//!   `restore` has nothing to do.
 //!
 //! A page whose bytes in place are valid, old or new, is never touched. The checkpoint's recovery
 //! LSNs cover an old page, because a page counts as dirty until (3) has returned. `restore` can be

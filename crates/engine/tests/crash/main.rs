@@ -3,13 +3,18 @@
 //! the design are checked: every acknowledged commit is there, no unacknowledged transaction is
 //! partly there, nothing that depends on a lost one survives, and recovering again changes nothing.
 //!
-//! | what | replayable |
-//! |---|---|
-//! | one client, all work on its thread | exactly, on a thread whose number is the same modulo six (`worker::on_number`): seed, step and units name one sequence of device calls and one outcome |
-//! | one client beside the database's own threads | roughly: the seed gives the same transactions, a step's number says only roughly when it was |
-//! | one client, any of whose device calls may fail, over several processes | exactly, except which thread meets a failing read: see `lives` |
-//! | several clients that take turns | exactly, except what the number of a thread changes: see `turns` |
-//! | several clients, also at every sync of the log | roughly: the seed gives each client's choices, not how they meet |
+//! How far a failure can be replayed depends on the kind of test:
+//!
+//! - One client, all work on its thread: exactly, on a thread whose number is the same modulo six
+//!   (`worker::on_number`). Seed, step and units name one sequence of device calls and one outcome.
+//! - One client beside the database's own threads: roughly. The seed gives the same transactions; a
+//!   step's number says only roughly when the step was.
+//! - One client, any of whose device calls may fail, over several processes: exactly, except which
+//!   thread meets a failing read. See `lives`.
+//! - Several clients that take turns: exactly, except what the number of a thread changes. See
+//!   `turns`.
+//! - Several clients, also at every sync of the log: roughly. The seed gives each client's choices,
+//!   not how they meet.
 //!
 //! With logs in NVRAM, the write-backs and fences of their memories are steps too, and a crash
 //! leaves any of the words that were not persisted.

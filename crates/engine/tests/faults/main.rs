@@ -1,16 +1,19 @@
 //! The store on a device that fails, stalls, or is full: every engine, sync protocol, lock release
 //! and method.
 //!
-//! | file | what goes wrong |
-//! |---|---|
-//! | `matrix` | one write or sync of the log, while callers of every kind wait for it, and others read what these callers wrote |
-//! | `steps` | any one call that changes the device, by its number, in a whole life of a database; any read of recovery |
-//! | `stalls` | nothing fails, but calls take a long time |
-//! | `creation` | the machine crashes while a database is made |
-//! | `futures` | nothing; callers drop their futures |
-//! | `loads` | any one call of a bulk load fails, or the machine crashes at it |
-//! | `unsafe_commits` | the process or the machine ends, after commits that asked for less than durability |
-//! | `single` | one kind of failure in each test |
+//! Each file has faults of its own kind:
+//!
+//! - `matrix`: one write or sync of the log fails, while callers of every kind wait for it, and
+//!   other callers read the writes of those that wait.
+//! - `steps`: any one call that changes the device fails, by its number, in a whole life of a
+//!   database; any read of recovery fails.
+//! - `stalls`: nothing fails, but calls take a long time.
+//! - `creation`: the machine crashes while a database is made.
+//! - `futures`: nothing fails; callers drop their futures.
+//! - `loads`: any one call of a bulk load fails, or the machine crashes at it.
+//! - `unsafe_commits`: the process or the machine ends, after commits that asked for less than
+//!   durability.
+//! - `single`: one kind of failure in each test.
 
 #[macro_use]
 #[path = "../common/mod.rs"]

@@ -5,10 +5,11 @@
 //! Other tests cannot see whether `FileDirectory` syncs at all: the simulated device stands in its
 //! place, and a killed process leaves its pages to the kernel. ADR 24 says why this is a tracer.
 //!
-//! | what is left | where |
-//! |---|---|
-//! | only what was promised to be kept | before each event that keeps more, with everything acknowledged by then; in effect at every call |
-//! | any un-synced sectors, lengths and names | at some calls, by seed |
+//! A crash is tried with two kinds of survivors:
+//!
+//! - Only the promised bytes survive: before each event that keeps more, with everything
+//!   acknowledged by then. In effect this is at every call.
+//! - Any un-synced sectors, lengths and names survive: at some calls, which the seed picks.
 //!
 //! The threads of a life run as they like, so a seed gives the same transactions, not the same
 //! trace. `KATYDID_SEED` sets the seed; without it each run has a new one. The tests need ptrace.

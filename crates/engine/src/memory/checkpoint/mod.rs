@@ -17,11 +17,15 @@
 //! 4. A checksum is compared before the bytes that it covers are used. The checksum of each head
 //!    covers the length of the payload, so no memory is allocated for an unchecked length.
 //!
-//! | crash | files | what the next opening finds |
-//! |---|---|---|
-//! | while parts or the manifest are written | any files of the new checkpoint, perhaps torn | the former checkpoint: the control file names it (1), its files are untouched (2); [`CheckpointFolder::remove_all_but`] removes the new one's files |
-//! | while the control file is written | all files of both checkpoints | the checkpoint that the control file names |
-//! | while the former checkpoint is removed | all files of the new checkpoint, some files of the former one | the new checkpoint |
+//! The moment of a crash decides which checkpoint the next opening finds:
+//!
+//! - While parts or the manifest are written: the former checkpoint. The control file names it (1),
+//!   and its files are untouched (2). The files of the new checkpoint may be torn;
+//!   [`CheckpointFolder::remove_all_but`] removes them.
+//! - While the control file is written: the checkpoint that the control file names. All files of
+//!   both checkpoints are complete.
+//! - While the former checkpoint is removed: the new checkpoint. Some files of the former one are
+//!   left.
 
 mod block;
 pub(crate) mod fuzz;

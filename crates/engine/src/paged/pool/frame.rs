@@ -1,13 +1,13 @@
 //! A frame: memory for one page, the page's latch, and facts about the page that threads read
 //! without the latch.
 //!
-//! Accesses:
+//! Threads access the fields as follows:
 //!
-//! | field | written by | read by | ordering |
-//! |---|---|---|---|
-//! | `Body` | holder of the exclusive latch | holder of the latch | the latch |
-//! | `PageMeta` | see [`page_meta`](katydid_kernels::page_meta) | see there | see there |
-//! | `Frame::referenced` | every access: true; the clock: false | the clock | Relaxed: a hint. The bit lies in the page table's entry, so a hit touches no further cache line |
+//! - `Body`: the holder of the exclusive latch writes it, and a holder of the latch reads it.
+//! - `PageMeta`: see [`page_meta`](katydid_kernels::page_meta).
+//! - `Frame::referenced`: every access to the page sets it; the clock reads and clears it. Relaxed,
+//!   because it is a hint. The bit lies in the page table's entry, so a hit touches no further
+//!   cache line.
 //!
 //! Invariants:
 //!
