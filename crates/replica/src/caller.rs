@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of kept connections.
 const KEPT_MAX: usize = 512;
 
-/// See the head of this file.
+/// Sends the calls of a client: finds the leader, and sends a call again after a failure.
 pub(crate) struct Caller {
     transport: Arc<dyn Transport>,
     cluster: Option<[u8; 16]>,

@@ -51,7 +51,7 @@ pub(crate) enum Refusal {
     TooOld,
 }
 
-/// See the head of this file.
+/// Decides, for one leadership, whether the reads of transactions still hold.
 pub(crate) struct Certifier {
     leadership: Leadership,
     inside: Mutex<Inside>,

@@ -16,7 +16,7 @@ const APART: Duration = Duration::from_millis(10);
 /// Maximum number of reports that are remembered: those of about ten seconds.
 const WORDS_MAX: usize = 1024;
 
-/// See the head of this file.
+/// The age of a follower's state.
 #[derive(Default)]
 pub(crate) struct Freshness(Mutex<Words>);
 

@@ -39,7 +39,7 @@ pub(crate) const ROWS_MAX: u32 = 10_000;
 /// Bytes of rows after which the answer to a client's range call ends.
 const ROWS_BYTES: usize = 4 << 20;
 
-/// See the head of this file.
+/// A running replica: its part in the Raft group, its log and its store.
 pub(crate) struct Group {
     pub(crate) waiting: Waiting,
     pub(crate) store: Arc<Store>,

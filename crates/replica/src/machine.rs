@@ -24,7 +24,7 @@ const ENTRIES_MAX: usize = 512;
 /// Bytes of writes after which a transaction of the engine takes no further entry.
 const BYTES_MAX: usize = 1 << 20;
 
-/// See the head of this file.
+/// openraft's state machine over the store.
 pub(crate) struct Machine {
     store: Arc<Store>,
     applied: AppliedState,

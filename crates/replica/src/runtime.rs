@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// See the head of this file.
+/// tokio's runtime, with random numbers that a seed determines.
 #[derive(Debug)]
 pub(crate) struct Runtime(TokioRuntime);
 

@@ -67,7 +67,7 @@ impl AppliedState {
     }
 }
 
-/// See the head of this file.
+/// A replica's state in the engine.
 pub(crate) struct Store {
     place: Arc<dyn Place>,
     options: Options,

@@ -64,7 +64,7 @@ pub(super) struct Entry {
     pub ended: bool,
 }
 
-/// See the head of this file.
+/// The table of answers, with the last committed transaction of each session.
 #[derive(Debug)]
 pub(super) struct Answers {
     sessions: Mutex<HashMap<ClientId, Arc<Mutex<Entry>>>>,

@@ -16,7 +16,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// See the head of this file.
+/// One connection of a replica to a client, and the session that the client has begun.
 pub(super) struct Connection<'s> {
     shared: &'s Shared,
     requests: BufReader<TcpStream>,

@@ -40,7 +40,8 @@ pub struct Committed {
     pub found: Vec<Option<Vec<u8>>>,
 }
 
-/// See the head of this file.
+/// A session of the client library. It sends each transaction to all replicas at once, one
+/// transaction after the other.
 #[derive(Debug)]
 pub struct Session {
     shared: Arc<SharedCluster>,

@@ -8,7 +8,7 @@ use super::message::{Answer, Outcome, ReplicaStat};
 use katydid::{Database, Error};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// See the head of this file.
+/// Counters of a replica.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     committed: AtomicU64,

@@ -38,7 +38,7 @@ impl From<Outcome> for ReplicaAnswer {
     }
 }
 
-/// See the head of this file.
+/// The verdict of the client library on a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     Committed(Vec<Option<Vec<u8>>>),

@@ -44,7 +44,7 @@ pub fn caller(network: &Arc<Network>, host: Host, replicas: u64) -> Caller {
     Caller::new(addresses, Some(CLUSTER), transport, Duration::from_millis(600))
 }
 
-/// See the head of this file.
+/// A client of the simulated group.
 pub struct Client {
     pub number: Number,
     pub caller: Caller,

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// See the head of this file.
+/// The simulated disks of a host.
 pub struct Disks(Mutex<Inside>);
 
 struct Inside {

@@ -21,7 +21,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub const CLUSTER: [u8; 16] = [42; 16];
 
-/// See the head of this file.
+/// A simulated machine, with its runtime, its disks and its replica.
 pub struct Machine {
     pub host: Host,
     engine: EngineKind,

@@ -42,7 +42,7 @@ pub fn address(host: Host) -> String {
     format!("host-{host}")
 }
 
-/// See the head of this file.
+/// The simulated network between all hosts.
 pub struct Network(Mutex<Inside>);
 
 struct Inside {

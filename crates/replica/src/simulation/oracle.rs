@@ -23,7 +23,7 @@ struct Register {
     refused: BTreeSet<u64>,
 }
 
-/// See the head of this file.
+/// The answers that clients got, and the checks of later answers.
 #[derive(Debug, Default)]
 pub struct Oracle {
     registers: BTreeMap<Number, Register>,

@@ -114,7 +114,7 @@ impl Mix {
     }
 }
 
-/// See the head of this file.
+/// A simulated world: machines, a network, clients, an operator and faults.
 pub struct World {
     mix: Mix,
     random: Rng,

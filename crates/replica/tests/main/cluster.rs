@@ -99,7 +99,7 @@ impl AsyncWrite for CuttableConnection {
 /// Keys and values.
 pub type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// See the head of this file.
+/// Replicas of one group over loopback, whose network can be cut.
 pub struct Cluster {
     folder: TempDir,
     engine: EngineKind,
