@@ -32,7 +32,7 @@ fn from(text: &str) -> std::result::Result<ChangesFrom, String> {
 /// --from takes. A change has "table" and "key", and either "value", "deleted", or "patch" if the
 /// log has only the changed bytes. For bytes that are not text the fields are "key_hex" and
 /// "value_hex". If a process has the database open and listens at its socket, that process sends
-/// the changes, and --follow ends when it closes the database.
+/// the changes, and --follow ends when that process closes the database.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid changes --dir ./db --limit 10\n  \
                         katydid changes --dir ./db --from 4096@512 --old\n  \

@@ -1,8 +1,8 @@
 //! The folder of a database, and opening the database.
 //!
 //! Commands that only read change nothing in the folder, and share its lock with each other. All
-//! other commands hold the lock exclusively while they have the database open. `verify` and
-//! `dump-log` do not open the database.
+//! other commands hold the lock exclusively while they have the database open, and so do commands
+//! that read a database with its log in NVRAM. `verify` and `dump-log` do not open the database.
 
 use crate::bytes;
 use crate::failure::{Failure, Result};

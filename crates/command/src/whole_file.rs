@@ -3,7 +3,7 @@
 //!
 //! The new contents go to a temporary file in the same folder, which is then renamed. A pipe, a
 //! terminal or another path that is not a regular file is written to directly. Nothing is synced,
-//! so after a crash of the machine the old contents may be back.
+//! so a crash of the machine may bring back the old contents, or leave a part of the new ones.
 
 use crate::failure::{Failure, Result};
 use std::ffi::OsString;

@@ -134,7 +134,8 @@ impl Sessions {
     }
 
     /// Decides the entry of a request at `index`. Returns `Ok` if the request is new, and stores
-    /// `answer` for its retries. Returns `Err` with the stored answer if the request is a retry.
+    /// `answer` for its retries. Returns `Err` with the stored answer if the request is a retry,
+    /// and with [`Applied::UnknownClient`] or [`Applied::TooOld`] if its answer was forgotten.
     pub(crate) fn decide(&mut self, index: u64, id: RequestId, answer: Applied) -> Result<(), Applied> {
         let Some(session) = self.clients.get_mut(&id.client) else { return Err(Applied::UnknownClient) };
         self.by_use.remove(&(session.used, id.client));

@@ -1,12 +1,12 @@
 //! Time for which the filled frontier stands still while bytes beyond it are reserved and not
 //! filled.
 //!
-//! The sweep uses real threads. Each appender looks at the frontier after every eighth of its
-//! inserts, when it owns no hole. Only one appender looks at a time; the others continue. With a
-//! spare core, a separate observing thread would disturb the appenders less. With as many appenders
-//! as cores a separate thread runs only when it preempts an appender, so it would cause the holes
-//! that it finds. It would also see nothing while it waits for a processor, so it could not
-//! distinguish its own delay from the frontier's.
+//! The sweep uses real threads. Each appender looks at the frontier after every eighth insert, when
+//! it owns no hole. Only one appender looks at a time; the others continue. With a spare core, a
+//! separate observing thread would disturb the appenders less. With as many appenders as cores a
+//! separate thread runs only when it preempts an appender, so it would cause the holes that it
+//! finds. It would also see nothing while it waits for a processor, so it could not distinguish its
+//! own delay from the frontier's.
 //!
 //! 1. A look asks the inserter how far the log is filled, as the leader of a write does, and
 //!    compares the answer with the reserved frontier as it was before the question.

@@ -2,7 +2,8 @@
 //! then merged.
 //!
 //! 1. Of several entries with one key, the last pushed one is kept.
-//! 2. At most about `run_bytes` of entries are in memory, and during a merge one entry of each run.
+//! 2. At most about `run_bytes` of entries are in memory; during a merge, one entry and a buffer of
+//!    `BUFFER_BYTES` of each run.
 //! 3. The files have no names, so the operating system removes them when the process ends.
 
 use std::cmp::Reverse;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 const RUNS_MAX: usize = 64;
 /// Approximate bytes that an entry takes in memory besides its key and value.
 const ENTRY_BYTES: usize = 96;
-/// Bytes of a run that are read at once.
+/// Bytes of a run that are read or written at once.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// A key and its value.
