@@ -192,8 +192,8 @@ pub trait File: Send + Sync + Debug {
     /// stays usable, but old bytes from `from` on may be zeros. No thread may write at or after
     /// `from` during the call.
     fn prepare(&self, from: u64, to: u64) -> Result<()>;
-    /// Cuts the file to `length` bytes, which is durable once a later `sync` has returned. Fails if
-    /// the file is shorter than that.
+    /// Cuts the file to `length` bytes. The cut is durable once a later `sync` has returned. Fails
+    /// if the file is shorter than that.
     fn truncate(&self, length: u64) -> Result<()>;
     /// Drops cached clean bytes, so that the next read comes from the device. To be called after
     /// `sync`, when a file is opened.

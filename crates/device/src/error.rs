@@ -246,7 +246,7 @@ impl Error {
     }
 
     /// Returns the first failure: if the gate refused the call, the failure that shut the gate, and
-    /// otherwise this one.
+    /// otherwise this failure.
     pub fn into_first(self) -> Error {
         match self.cause {
             Cause::Poisoned(first) => Error::clone(&first).into_first(),

@@ -1,5 +1,5 @@
-//! A directory over another directory, which stays unchanged: writes go to memory, and are gone with
-//! the last handle.
+//! A directory over another directory. The directory beneath stays unchanged: writes go to memory,
+//! and are gone with the last handle.
 //!
 //! A program uses an overlay to see what an opening would make of a database, and leaves the
 //! database as it is. Any thread. Invariants:
@@ -29,8 +29,8 @@ const BLOCK: usize = 4096;
 /// near this length.
 const FILE_BYTES_MAX: u64 = 1 << 40;
 
-/// A directory over another directory, which stays unchanged: writes go to memory, and are gone with
-/// the last handle. Clones are the same directory.
+/// A directory over another directory. The directory beneath stays unchanged: writes go to memory,
+/// and are gone with the last handle. Clones are the same directory.
 ///
 /// ```
 /// use katydid_device::{Create, Directory, MemoryDirectory, Method, OverlayDirectory};

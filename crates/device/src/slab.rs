@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn pieces_are_zeroed_aligned_apart_and_outlive_the_slab() {
-        // The last case for Miri is the smallest with a chunk of a huge page.
+        // The last case for Miri is the smallest in which a chunk has the size of a huge page.
         let cases: &[_] =
             if cfg!(miri) { &[(4096, 3), (65536, 33)] } else { &[(4096, 3), (8192, 700), (65536, 300)] };
         for &(piece, count) in cases {

@@ -83,8 +83,8 @@ unsafe fn futex(
 
 type Syscall = unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
 
-/// `syscall`: the scheduler handles waits for and wakes of a futex; other calls go to the C
-/// library.
+/// `syscall`: the scheduler handles calls that wait for a futex or wake it; all other calls go to
+/// the C library.
 ///
 /// # Safety
 /// The addresses are valid for the C library's function (rule 3).

@@ -32,7 +32,7 @@ pub enum CommittedChange {
         key: Bytes,
         /// New value of the key.
         new: CommittedValue,
-        /// Former value of the key, if the feed has former values and the log has this one.
+        /// Former value of the key, if the feed has former values and the log contains this value.
         old: Option<Bytes>,
     },
     /// A table was created.

@@ -1,5 +1,5 @@
-//! Copies of the database, which a client asks for and the process that has the database open
-//! writes.
+//! Copies of the database. A client asks for a copy, and the process that has the database open
+//! writes the copy.
 //!
 //! Runs on the thread of the connection, which reports progress to the client at most five times a
 //! second. The client cancels the copy by ending its side of the connection or by disconnecting;

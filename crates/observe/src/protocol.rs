@@ -83,7 +83,8 @@ pub enum Request {
     Backup {
         /// The bytes of the folder's absolute path.
         to: Bytes,
-        /// The bytes of the absolute path of the backup that this one is an increment to.
+        /// The bytes of the absolute path of the base, if the copy is to be an increment to that
+        /// backup.
         base: Option<Bytes>,
         /// Maximum number of bytes copied per second.
         bytes_per_second: Option<NonZeroU64>,

@@ -7,8 +7,9 @@
 //! 1. A stretch has only whole and durable physical records. The log therefore has all archived
 //!    bytes after every crash, and no later opening writes other bytes in their place.
 //! 2. Each record of a stretch was decoded, its checksum included, before the stretch is returned.
-//! 3. A stretch whose segment was recycled during the read is not returned: the reading thread
-//!    compares the start of the log after it has read the bytes.
+//! 3. A stretch whose segment was recycled during the read is not returned: after the reading
+//!    thread has read the bytes, it compares the start of the log with the first position of the
+//!    stretch.
 //! 4. A log made of a copy and stretches ends at a cut: at the end of a record in each stream,
 //!    where a crash of the source could have left the streams.
 //!

@@ -43,7 +43,7 @@ pub struct Completion {
     /// Stream and end of the position that the future waits for now.
     stream: Stream,
     end: Lsn,
-    /// Positions that the future waits for after that one.
+    /// Positions that the future waits for after the position at `end`.
     rest: Dependencies,
     level: Durability,
     ticket: Option<u64>,

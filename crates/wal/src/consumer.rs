@@ -31,7 +31,7 @@ pub struct ConsumerStat {
 }
 
 /// A named consumer of a log. Made by [`Log::consumer`]. Dropping the handle does not remove the
-/// consumer, which pins the log until [`Log::remove_consumer`].
+/// consumer: the consumer pins the log until [`Log::remove_consumer`].
 #[derive(Debug, Clone)]
 pub struct Consumer {
     log: Log,

@@ -1,7 +1,7 @@
 //! The control file: which log this is, where it starts, and how often it was opened.
 //!
-//! Threads that open, close, trim or truncate the log or prepare a segment write this file, one
-//! thread at a time. No commit writes it.
+//! Two kinds of threads write this file, one thread at a time: those that open, close, trim or
+//! truncate the log, and those that prepare a segment. No commit writes it.
 //!
 //! ```text
 //! log.control: | slot 0, 4 KiB | slot 1, 4 KiB |      slots are sealed blocks (see `checksum`), magic "KATYDCTL"
@@ -17,7 +17,7 @@
 //!    missing segments are made.
 //! 4. `start incarnation` is the incarnation of the record at `start`, by which recovery recognises
 //!    bytes that an older incarnation left there.
-//! 5. `durable` is a lower bound of the durable frontier, like the one in records.
+//! 5. `durable` is a lower bound of the durable frontier, like the field `durable` of records.
 //! 6. For a log in NVRAM `segment bytes` is the size of its ring or, in `nv_entries` and
 //!    `nv_logging`, of its heap; no space is prepared. Only logs of these two kinds have entries.
 //! 7. `first segment bytes` is 0, unless the segments grow. A log with growing segments has a kind
@@ -103,7 +103,7 @@ impl ControlState {
         ControlState { first_segment_bytes, ..Self::new(log_id, LogKind::Disk, segment_bytes) }
     }
 
-    /// Returns the segment sizes of a log in files, which map positions to files.
+    /// Returns the segment sizes of a log in files. The sizes map positions to files.
     pub(crate) fn geometry(&self) -> Geometry {
         Geometry::growing(self.first_segment_bytes, self.segment_bytes)
     }

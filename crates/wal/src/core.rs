@@ -8,8 +8,8 @@
 //! 1. `written` moves only after the medium took the bytes, `durable` only after it keeps them, and
 //!    both move only over writes that have ended, without a gap.
 //! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither
-//!    frontier moves, and every waiter is released. A panic in a step of a leader or in a
-//!    background thread counts as such a failure.
+//!    `written` nor `durable` moves, and every waiter is released. A panic in a step of a leader or
+//!    in a background thread counts as such a failure.
 //! 3. A durable write needs no sync if everything before it is durable, or is part of a durable
 //!    write under way. Otherwise a sync follows.
 //!
@@ -197,8 +197,8 @@ impl Core {
         let mut end = kept.last().map_or(range.to, |last| last.end);
         if range.from < range.to {
             let body = range.encode();
-            // The record lies above the kept ones, even if appends and positions have different
-            // orders.
+            // The record that drops others lies above the kept records, even if appends and
+            // positions have different orders.
             let above = kept.last().map_or(Lsn::ZERO, |last| last.lsn);
             let payload: [&[u8]; 1] = [&body];
             let append = Append::new(Kind::TRUNCATE, &payload).class(AppendClass::Critical).depends_on(above);
@@ -226,7 +226,7 @@ impl Core {
 
     /// Moves the frontiers after an append that made its record durable, if a waker is registered.
     /// Either the appending thread finds the waker, or the thread that registers the waker finds
-    /// the record filled (`wakers`, rule 1).
+    /// the record filled (`wakers`, invariant 1).
     #[inline]
     fn has_appended(&self) {
         if self.is_direct && self.wakers.are_waiting() {

@@ -53,8 +53,8 @@ impl Extent for Durable {
     }
 }
 
-/// A reader of the durable records of one stream in the order of their LSNs, which can wait for
-/// more. Made by [`Stream::follow`].
+/// A reader of the durable records of one stream, in the order of their LSNs. A follower can wait
+/// for more records. Made by [`Stream::follow`].
 ///
 /// ```
 /// use katydid_wal::{Append, Kind, Log, Options};

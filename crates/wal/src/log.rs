@@ -380,9 +380,9 @@ impl Log {
 
     /// Closes the log: refuses further appends, makes everything appended durable, notes a clean
     /// end, ends the background threads, and unlocks the directory. (A log in NVRAM keeps its
-    /// memory, and can be opened again when the last handle, session, reader and future of this one
-    /// is dropped.) Records that other threads are appending at this moment may be in the log or
-    /// not; their calls return whether they are. Reading goes on.
+    /// memory, and can be opened again when the last handle, session, reader and future of the
+    /// closed log is dropped.) Records that other threads are appending at this moment may be in
+    /// the log or not; their calls return whether they are. Reading goes on.
     ///
     /// When this returns, no call of this log uses the directory any more: calls under way have
     /// ended, and later ones fail with [`Error::Closed`]. A second call waits for the first and has

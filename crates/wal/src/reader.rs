@@ -153,8 +153,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Makes a reader of the records from `from` on, which must be the start of a record (or the
-    /// end of the last record).
+    /// Makes a reader of the records from `from` on. `from` is the start of a record, or the end of
+    /// the last record.
     pub(crate) fn new(
         source: Arc<dyn Source>,
         extent: Arc<dyn Extent>,

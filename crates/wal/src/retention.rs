@@ -110,7 +110,7 @@ impl Retention {
         owner
     }
 
-    /// Makes a pin of everything from `from` on, which has one position of each stream. The error
+    /// Makes a pin of everything from `from` on; `from` has one position of each stream. The error
     /// names a stream that was trimmed above its position, and the start of that stream.
     pub(crate) fn pin(self: &Arc<Self>, from: &[Lsn], bytes_max: u64) -> Result<Pin, (usize, Lsn)> {
         let mut state = locked(&self.state);

@@ -2,9 +2,9 @@
 //! the record that names a range.
 //!
 //! Pure but for two latches; any thread. A stream is truncated by a record of kind
-//! [`Kind::TRUNCATE`] at its end, which names the range of positions whose records are dropped
-//! (`truncate.rs`). Positions are never used twice, and no byte of the range is changed.
-//! Invariants:
+//! [`Kind::TRUNCATE`]. This record is appended at the end of the stream, and names the range of
+//! positions whose records are dropped (`truncate.rs`). Positions are never used twice, and no byte
+//! of the range is changed. Invariants:
 //!
 //! 1. A range lies below the record that names it. The range begins at the start of a record that
 //!    was not truncated, or at the durable frontier at the time of the truncation.
@@ -58,8 +58,8 @@ impl Range {
         if is_sound { Ok(Some(Range { from: Lsn::new(from), to: Lsn::new(to) })) } else { Err(()) }
     }
 
-    /// Returns whether a truncated record of the range lies below the position. A reader that has
-    /// come to the position by reading has then returned such a record.
+    /// Returns whether a truncated record of the range lies below the position. If so, a reader
+    /// that has come to the position by reading has returned such a record.
     fn has_inside(self, at: Lsn) -> bool {
         self.from < at && at <= self.to
     }
@@ -159,8 +159,8 @@ impl Truncations {
         self.inside(to).map_or(to, |range| range.from)
     }
 
-    /// Returns a range that holds all records below `at` which truncations after the first `seen`
-    /// ones have dropped.
+    /// Returns a range that holds all records below `at` that were dropped by a truncation after
+    /// the first `seen` truncations.
     pub(crate) fn since(&self, seen: usize, at: Lsn) -> Option<Range> {
         if self.made() == seen {
             return None;

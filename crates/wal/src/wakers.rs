@@ -158,7 +158,7 @@ impl Wakers {
         own
     }
 
-    /// Makes those wakers due for whose end and level `settled` holds. If `settled` holds for an
+    /// Makes each waker due if `settled` holds for its end and its level. If `settled` holds for an
     /// end, it must hold for every lower end. Calls no waker itself.
     pub(crate) fn release(&self, settled: impl Fn(Lsn, Durability) -> bool) {
         // Between moving a frontier and looking at `registered` (invariant 1).

@@ -92,7 +92,7 @@ impl NvRegion {
         Ok(Self::mapped(file::open(path.as_ref(), None, want)?))
     }
 
-    /// Makes a region of `bytes` zeros in memory of this process, which does not survive the
+    /// Makes a region of `bytes` zeros in memory of this process. The region does not survive the
     /// process.
     ///
     /// # Panics

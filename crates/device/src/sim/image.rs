@@ -189,7 +189,7 @@ impl FileImage {
         }
     }
 
-    /// Makes the seen bytes of a page's sectors the kept ones.
+    /// Takes the seen bytes of a page's sectors as their kept bytes.
     fn keep(&mut self, page: usize, set: Sectors) {
         let mut dirty_left = 0;
         if let Some(pending) = self.pending.get_mut(&page) {

@@ -1,9 +1,9 @@
 //! A device that crashes on demand, and then keeps no more than it promised.
 //!
-//! The device holds two versions of bytes (by sector of 512), lengths and names: the one that
-//! programs see, and the durable one. A crash keeps everything durable, and the seed decides the
-//! rest: each sector gets any version between the durable and the latest one (so writes are
-//! dropped, torn and reordered), each file any of its lengths in between, and each directory a
+//! The device holds two versions of bytes (by sector of 512 bytes), lengths and names: the version
+//! that programs see, and the durable version. A crash keeps everything durable, and the seed
+//! decides the rest: each sector gets any version between the durable and the latest one (so writes
+//! are dropped, torn and reordered), each file any of its lengths in between, and each directory a
 //! prefix or any subset of its name changes. Calls can be made to fail, to stall, or to crash the
 //! device half-way.
 //!

@@ -16,8 +16,9 @@
 //! operations in S.
 //!
 //! Five things are not modelled: (1) stores to one location that take effect in another order than
-//! they ran; (2) orders S that differ from the order of the run; (3) reads of values that are
-//! stored later (load buffering); (4) read-modify-writes that fail on an older value or spuriously;
+//! that in which they ran; (2) orders S that differ from the order of the run; (3) reads of values
+//! that are stored later (load buffering); (4) read-modify-writes that fail on an older value or
+//! spuriously;
 //! (5) returns from `park` without a token. Miri and loom run the same bodies and cover other
 //! cases.
 

@@ -343,7 +343,7 @@ checked!(
 );
 
 checked!(
-    /// Two writes in flight, and a third thread that waits for room.
+    /// Two writes in flight, and a third thread that waits until one of them ends.
     loom_a_third_waits_for_an_end explore_a_third_waits_for_an_end miri_a_third_waits_for_an_end,
     Some(1),
     || {
@@ -402,7 +402,7 @@ checked!(
 );
 
 checked!(
-    /// `slotted`: a thread alone and a slot of two, or two slots, which compete for the sync lock.
+    /// `slotted`: a lone thread and a slot of two threads, or two slots, compete for the sync lock.
     loom_slots_compete_for_the_sync_lock explore_slots_compete_for_the_sync_lock miri_slots_compete_for_the_sync_lock,
     Some(1),
     || {

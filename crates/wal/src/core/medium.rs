@@ -1,8 +1,8 @@
 //! The medium of a stream: where its records lie, and how filled bytes become durable.
 //!
 //! [`Medium`] has two implementations: `files/` writes segments, `nvram/medium.rs` persists memory.
-//! The rest of the log calls the trait and knows no kind. Recovery makes the medium, and everything
-//! else that depends on the kind ([`Parts`]).
+//! The rest of the log calls the trait, and need not know the kind. Recovery makes the medium, and
+//! everything else that depends on the kind ([`Parts`]).
 //!
 //! Any thread. Methods that take a [`Core`] are called with the core that the medium belongs to.
 //!

@@ -43,8 +43,8 @@ struct Files {
     waits_for_use: bool,
 }
 
-/// Returns the parts of a log in these segments, which is durable up to `end` and continues in this
-/// incarnation. `tail` has the bytes of the block that holds `end`, up to `end`.
+/// Returns the parts of a log in these segments. The log is durable up to `end`, and continues in
+/// this incarnation. `tail` has the bytes of the block that holds `end`, up to `end`.
 pub(crate) fn parts(
     options: &Options,
     settings: &FileOptions,

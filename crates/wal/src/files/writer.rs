@@ -10,8 +10,8 @@
 //! 1. `flights` are the writes under way, in order, without a gap from `written` on. `planned` is
 //!    the end of the last flight.
 //! 2. Several writes are under way only if each is durable by itself. At most one of them, the
-//!    last, ends within a block. No write is planned above that one, because both would write the
-//!    block in which it ends.
+//!    last, ends within a block. No write is planned above such a write, because both writes would
+//!    write the block in which it ends.
 //! 3. The frontiers advance, under the latch, over the first flights that have ended well. After a
 //!    failure the frontiers do not move.
 //! 4. A write may end within a record. The public durable frontier is the last end of a record
@@ -316,8 +316,8 @@ impl Writer {
             count_sync_time(core, begun);
         }
         if let Err(error) = outcome {
-            // The log must fail before the write is taken off the list, because the frontiers could
-            // then advance over later writes.
+            // The log fails first. If the write were taken off the list before that, the frontiers
+            // could advance over later writes.
             core.fail(error);
         }
         if self.end_flight(core, write) {

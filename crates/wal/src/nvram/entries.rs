@@ -1,5 +1,5 @@
-//! The entries and the heap of `nv_entries` and `nv_logging`: where they lie, and the words that
-//! join them.
+//! The entries and the heap of `nv_entries` and `nv_logging`: where they lie, and the words by
+//! which entries name objects.
 //!
 //! ```text
 //! region: | header, 4 KiB | entries, 8 bytes each, a power of two of them | heap: chunks of equal size, of a power of two each | head and tail |
@@ -48,7 +48,7 @@ use katydid_kernels::record::{HEADER_BYTES, Layout, PHYSICAL_BYTES_MAX, RECORD_A
 use katydid_kernels::sync_shim::Ordering;
 use std::sync::Arc;
 
-/// Bytes of an entry, and positions that a record takes.
+/// Bytes of an entry, and the number of positions that a record takes.
 pub(crate) const ENTRY: u64 = RECORD_ALIGNMENT as u64;
 /// Minimum bytes of a chunk, for small heaps. `CHUNK_BYTES_MAX` is the maximum, for large heaps.
 const CHUNK_BYTES_MIN: u64 = 2 << 10;
@@ -273,7 +273,7 @@ impl Entries {
     /// another position if the entry is not set, and are damaged otherwise.
     ///
     /// # Safety
-    /// The entry and its object are not written meanwhile (rule 4).
+    /// No thread writes the entry or its object meanwhile (rule 4).
     pub(crate) unsafe fn read(&self, lsn: Lsn, buffer: &mut [u8]) -> usize {
         let mut head = [0; HEADER_BYTES];
         let mut object: &[u8] = &[];

@@ -55,7 +55,7 @@ struct Nvram {
     committer: Committer,
 }
 
-/// Returns the parts of a log in this memory, which is durable up to `end` and continues in this
+/// Returns the parts of a log in this memory. The log is durable up to `end`, and continues in this
 /// incarnation.
 pub(super) fn parts(options: &Options, store: NvStore, incarnation: u32, end: Lsn) -> Parts {
     let (sizes, memory) = store.memory().arrange(options);

@@ -60,7 +60,8 @@
 //! 10. A committing thread, not the appender, sets the flags, for all records that are filled. That
 //!     thread also moves the tail, which is the durable frontier; the sessions' marks limit how
 //!     far.
-//! 11. A commit writes back and fences the records once, and the entries once; the report does not.
+//! 11. A commit writes back and fences the records once, and the entries once; in the report a
+//!     commit does neither.
 //! 12. Records lie in chunks of a heap in the region, with arenas for appenders; in the report they
 //!     lie in the program's heap. An entry is found by its LSN modulo the size.
 //! 13. Only the start is stored; opening finds the end. The report stores head and tail.

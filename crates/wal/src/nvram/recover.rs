@@ -76,7 +76,7 @@ impl RegionLog {
         }
     }
 
-    /// Persists everything between the start and `end`, and makes everything beyond invalid;
+    /// Persists everything between the start and `end`, and makes everything beyond `end` invalid;
     /// `slots` appenders will use the memory.
     fn settle(self, end: Lsn, slots: usize) -> Memory {
         match self.memory {

@@ -8,8 +8,8 @@
 //! 2. An object that an entry below the end names stays where it is, and is persisted, because
 //!    after a kill it may be in caches only.
 //!
-//! A crash may leave any of these entries reset. None of them was valid, because the hole below
-//! them is still there.
+//! A crash may leave some of these entries reset and others not. None of them was valid, because
+//! the hole below them is still there.
 
 use super::entries::{ENTRY, Entries, Named};
 use katydid_kernels::lsn::Lsn;

@@ -53,7 +53,7 @@ pub(crate) struct Search {
     pub incarnation: u32,
 }
 
-/// Returns whether a record may follow one of this incarnation (rule 1).
+/// Returns whether the record may follow a record of this incarnation (rule 1).
 pub(crate) fn follows(header: &Header, incarnation: u32) -> bool {
     header.incarnation == incarnation || header.kind == Kind::RESTART && header.incarnation > incarnation
 }

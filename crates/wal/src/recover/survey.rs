@@ -46,8 +46,8 @@ impl Survey {
         self.segments.is_empty() && !self.region
     }
 
-    /// Returns the indexes of the segments below the one that holds the start: trimmed, kept for
-    /// reuse.
+    /// Returns the indexes of the segments below the segment that holds the start. These segments
+    /// are trimmed, and kept for reuse.
     pub(crate) fn trimmed(&self, first: u64) -> &[u64] {
         &self.segments[..self.segments.partition_point(|&index| index < first)]
     }

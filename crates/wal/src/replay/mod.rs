@@ -138,7 +138,7 @@ impl Log {
     }
 }
 
-/// Returns the error for a position at which no record begins, or a record that no log writes
+/// Returns the error for a position at which no record begins, or for a record that no log writes
 /// although its checksum is right.
 fn damaged(source: &dyn Source, at: Lsn, reason: &'static str) -> ReadError {
     ReadError::Corrupt { at, file: source.file_name(at), reason }

@@ -47,8 +47,8 @@ pub(crate) struct SegmentStore {
     /// Written under `upkeep` with Release after the start is durable; read by any thread with
     /// Acquire.
     start: AtomicU64,
-    /// Bytes of the segments in `upkeep.recyclable`, readable without that lock, which a thread
-    /// holds while it zero-fills a segment.
+    /// Bytes of the segments in `upkeep.recyclable`, readable without the lock of `upkeep`, which a
+    /// thread holds while it zero-fills a segment.
     recyclable: AtomicU64,
     upkeep: Mutex<Upkeep>,
 }
@@ -244,9 +244,9 @@ impl SegmentStore {
         file.write_at(&[IoSlice::new(header)], 0, WriteMode::Durable)
     }
 
-    /// Drops the log below `to`, which must be the start of a record, or the durable frontier, and
-    /// at most `durable`. Segments entirely below `to` are recycled, or removed if enough are kept.
-    /// If the start is at or above `to` already, nothing is done.
+    /// Drops the log below `to`. `to` is the start of a record or the durable frontier, and is at
+    /// most `durable`. Segments entirely below `to` are recycled, or removed if enough are kept. If
+    /// the start is at or above `to` already, nothing is done.
     ///
     /// When this returns, the new start is durable. A crash before the start is durable leaves the
     /// log untrimmed.

@@ -9,8 +9,8 @@
 //!    shuts all.
 //! 2. The number of streams of a new log is durable before the first of several is made. The file
 //!    says durably that all streams are made before the log is returned.
-//! 3. Every stream is recovered separately, before any record of any stream counts. The set of
-//!    records that survive in all streams then never changes (`head`).
+//! 3. Every stream is recovered separately, before any record of any stream counts. From then on
+//!    the set of the surviving records of all streams never changes (`head`).
 //!
 //! A crash at any point may leave one more Restart record in some streams. The next opening finds
 //! the same records in all streams.

@@ -99,8 +99,8 @@ fn mend(bytes: &mut [u8]) -> Option<usize> {
     Some(record::padded_len(len))
 }
 
-/// Gives each record in the bytes of a log, which begin at `from`, a matching sum. Bytes that are
-/// no record at their place are left as they are.
+/// Gives each record in the bytes of a log a matching sum. The bytes begin at position `from`.
+/// Bytes that are no record at their place are left as they are.
 pub fn mend_records(bytes: &mut [u8], from: Lsn) {
     let mut at = 0;
     while at + HEADER_BYTES <= bytes.len() {

@@ -65,7 +65,7 @@ pub fn run(options: &Options, load: &Load, look: impl Fn(&Rig, u64) + Sync) -> T
     let batch = batch(sizes.largest());
     let insert = |session: usize| {
         let payload = vec![session as u8; sizes.largest() - HEADER_BYTES];
-        // Large records come at another time in each thread.
+        // Large records come at a different time in each thread.
         let mut number = session as u64 * 7;
         let (rig, look) = (&rig, &look);
         let mut inserts = rig.session(session);

@@ -20,7 +20,7 @@ type Call<L> = (&'static str, fn(&L) -> Result<(), Error>);
 struct Subject<L> {
     name: String,
     open: Box<dyn Fn(Arc<dyn Directory>) -> L>,
-    /// Leaves acknowledged records, which calls may trim, and some that are in memory only.
+    /// Leaves acknowledged records that later calls may trim, and records that are in memory only.
     fill: fn(&L),
     check: fn(&L),
     close: Call<L>,

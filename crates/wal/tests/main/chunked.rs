@@ -69,8 +69,8 @@ fn a_record_lies_above_what_it_depends_on_and_need_not_otherwise() {
 fn chains_of_dependence_across_threads_are_in_log_order() {
     let directory = memory();
     let log = open(&directory);
-    // All threads change each page in turn. A change names the change before it, which a page latch
-    // makes possible in an engine.
+    // All threads change each page in turn. A change names the change before it, as an engine can
+    // do under a page latch.
     let pages: Vec<std::sync::Mutex<(Lsn, u64)>> = (0..3).map(|_| Default::default()).collect();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {

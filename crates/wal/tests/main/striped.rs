@@ -60,7 +60,7 @@ struct Model {
     appended: Vec<(Lsn, Vec<u8>)>,
     /// Number of these records that are acknowledged as durable.
     acknowledged: usize,
-    /// The log may have been trimmed up to here.
+    /// Position up to which the log may have been trimmed.
     trimmed: Lsn,
 }
 

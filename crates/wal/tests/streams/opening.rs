@@ -161,7 +161,7 @@ fn creation_is_finished_wherever_it_was_interrupted() {
                 began += usize::from(!found.is_complete);
                 whole += usize::from(found.is_complete);
             }
-            // The next opening is interrupted as well, if it takes this number of steps.
+            // The next opening is also interrupted, if it takes this number of steps.
             device.crash_at(seed * 5);
             drop(open(&device, 3));
             device = device.reopen_after_crash(seed);

@@ -10,7 +10,8 @@
 //!    take the latch of the device in the same machine while it holds this latch, never the other
 //!    way round.
 //! 2. The simulation reads the memory only under the latch, word by word and atomically. Bytes are
-//!    written under the latch too, so its reads race only with stores to words, which are atomic.
+//!    written under the latch too, so the simulation's reads race only with stores to words, which
+//!    are atomic.
 //! 3. A crash takes a picture of the memory under the latch, and nothing is recorded after it.
 //!    Stores go on while the picture is taken, but no write-back or fence ends. So a store is in
 //!    the picture only if everything that was persisted before the store is kept.

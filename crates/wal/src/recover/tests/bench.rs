@@ -246,7 +246,7 @@ pub(super) fn refusal(bytes: &Bytes) -> OpenError {
     error
 }
 
-/// Returns the file and offset of a position, for logs with the options above.
+/// Returns the file and offset of a position, for logs opened with [`options`].
 pub(super) fn place(at: Lsn) -> (String, usize) {
     let geometry = crate::geometry::Geometry::new(SEGMENT_BYTES);
     (crate::segment::header::name(geometry.index(at)), geometry.offset(at) as usize)

@@ -1,5 +1,5 @@
-//! The log of a rule of the suite: sizes for every medium, from which the caller of the suite opens
-//! the log under test.
+//! The sizes of the log that a rule of the suite needs, for every medium. The caller of the suite
+//! opens the log under test with these sizes.
 
 use crate::{FileOptions, Log, LogKind, MediumSettings, NvramOptions, Options};
 use katydid_device::{Directory, MemoryDirectory};
