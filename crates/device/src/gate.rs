@@ -17,8 +17,8 @@
 //! 3. A sync, or a durable write, that ended after the gate was shut does not report success,
 //!    whatever the device said.
 //! 4. Only one call at a time is in a sync of the page cache of one open file. The kernel reports a
-//!    write-back error once for each open file, to whichever sync comes first; a second one running
-//!    beside it could otherwise see success before the first has latched the failure.
+//!    write-back error once for each open file, to whichever sync comes first; a second sync beside
+//!    the first could otherwise see success before the first has latched the failure.
 //! 5. A call that panics has failed (`caught.rs`), and is latched like any other failure.
 //! 6. A closed gate refuses the calls that a shut gate refuses. [`Gate::close`] returns when the
 //!    calls that were inside have returned, so no call is under way when a directory's lock is

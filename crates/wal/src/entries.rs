@@ -30,7 +30,7 @@ pub enum EntryStep {
     Other,
 }
 
-/// The reason why an entry was not added, or an index not made.
+/// The reason why an entry was not added, or why an index was not made.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {

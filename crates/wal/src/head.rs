@@ -35,7 +35,7 @@ pub(crate) fn encode(position: StreamLsn, incarnation: u32) -> Entry {
     (u128::from(front) | u128::from(position.end.get()) << 64).to_le_bytes()
 }
 
-/// A decoded head, and the payload behind it.
+/// A decoded head, and the payload that follows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head<'a> {
     pub stamp: CommitStamp,

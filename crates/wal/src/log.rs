@@ -203,9 +203,9 @@ impl Log {
     /// [`Stream::wait`] does the same.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if the log has failed before that, [`Error::Closed`] if the log was
-    /// closed while the record was being appended, [`Error::BeyondEnd`] if the position is beyond
-    /// the end of its stream.
+    /// [`Error::Poisoned`] if the log failed before the position was at this level,
+    /// [`Error::Closed`] if the log was closed while the record was being appended,
+    /// [`Error::BeyondEnd`] if the position is beyond the end of its stream.
     pub fn wait(
         &self,
         at: StreamLsn,

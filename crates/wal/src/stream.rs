@@ -148,9 +148,9 @@ impl Stream {
     /// append is durable in such a log.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if the log has failed before that, [`Error::Closed`] if the log was
-    /// closed while a record below `end` was being appended, [`Error::BeyondEnd`] if `end` is
-    /// beyond the end of the stream.
+    /// [`Error::Poisoned`] if the log failed before `end` was at this level, [`Error::Closed`] if
+    /// the log was closed while a record below `end` was being appended, [`Error::BeyondEnd`] if
+    /// `end` is beyond the end of the stream.
     pub fn wait(&self, end: Lsn, durability: Durability) -> Result<(), Error> {
         self.core().wait(end, durability)
     }

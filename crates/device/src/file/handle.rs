@@ -204,9 +204,9 @@ impl Handle {
         }
     }
 
-    /// Gives the room that a failed preparation took back to the file system, so that a full device
+    /// Gives back to the file system the room that a failed preparation took, so that a full device
     /// is not fuller than before. Keeps the room if another thread wrote past the prepared range.
-    /// The caller's error is the same if giving back fails.
+    /// If giving back fails, the caller still gets the error of the preparation.
     fn give_back(&self, before: u64, to: u64) {
         if let Ok(now) = self.len()
             && before < now

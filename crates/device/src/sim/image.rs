@@ -21,7 +21,7 @@ use crate::survival::Survival;
 use fastrand::Rng;
 use std::collections::BTreeMap;
 
-/// Un-synced versions remembered for each page, beside the kept and the seen one.
+/// Un-synced versions remembered for each page, in addition to the kept and the seen version.
 const VERSIONS_MAX: usize = 4;
 
 #[derive(Debug, Clone, Default)]

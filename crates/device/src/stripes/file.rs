@@ -117,8 +117,8 @@ impl StripedFile {
         shares
     }
 
-    /// Cuts the parts to the lengths that they had before a failed preparation. The caller's error
-    /// is the same if this fails, as in one directory.
+    /// Cuts the parts to the lengths that they had before a failed preparation. If this fails, the
+    /// caller still gets the error of the preparation, as in one directory.
     fn give_back(&self, before: &[u64], to: u64) {
         for (nth, before) in before.iter().enumerate() {
             let (file, base) = self.part(nth);

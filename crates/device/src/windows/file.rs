@@ -101,7 +101,8 @@ impl File for WindowsFile {
             let piece = usize::try_from(to - at).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
             if let Err(error) = self.write_all(&zeros[..piece], at) {
                 // Gives back the room that the preparation took, so that a full device is not
-                // fuller than before. The caller's error is the same if this fails.
+                // fuller than before. If this fails, the caller still gets the error of the
+                // preparation.
                 self.file.set_len(before).ok();
                 return Err(self.fail_at(Verb::Prepare, at, piece as u64, error));
             }

@@ -128,8 +128,8 @@ impl InFlight {
         }
     }
 
-    /// Blocks until `waiter` is settled. This thread has performed the write that covers it, but an
-    /// earlier write may still be in flight.
+    /// Blocks until `waiter` is settled. This thread has performed the write that covers the
+    /// waiter, but a write at a lower position may still be in flight.
     pub(super) fn join(&self, rounds: &dyn Rounds, waiter: &Waiter) {
         {
             let mut state = self.lock();

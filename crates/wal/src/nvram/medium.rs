@@ -9,8 +9,9 @@
 //!    waits for a position or requests it persists what is filled (`nvram::commit` of the kernels),
 //!    or waits for the thread that is persisting. A thread that only reads the frontiers finds what
 //!    other threads have persisted.
-//! 2. The later frontiers move first, so a thread that reads the earlier frontiers first finds all
-//!    of them in order. The frontiers of `nv_direct` move by `raise`.
+//! 2. `filled` moves before `written`, and `written` before `durable`. So a thread that reads the
+//!    smaller frontiers first finds the frontiers in order. The frontiers of `nv_direct` move by
+//!    `raise`.
 //! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when
 //!    its append has returned: the append persisted it, and the appends of the records that it
 //!    depends on have persisted those records before. Opening finds all of them, whatever holes lie

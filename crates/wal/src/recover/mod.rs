@@ -64,7 +64,7 @@ pub(crate) struct Opened {
     /// The incarnations of the records that were there before this opening.
     pub incarnations: IncarnationHistory,
     pub incarnation: u32,
-    /// The position of the next record: behind the Restart record, which is written already.
+    /// The position of the next record: the end of the Restart record, which is written already.
     /// Everything below is durable.
     pub end: Lsn,
     /// Dropped records.

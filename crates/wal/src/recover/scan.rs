@@ -8,8 +8,8 @@
 //!    it is a Restart record.
 //! 3. The walk ends at the first position without a valid record. A record beyond that position
 //!    counts, with the durable frontier that it stores, if its incarnation is at least that of the
-//!    last valid record: the opening that used that part of the log last has written it. Records of
-//!    smaller incarnations were cut off by an earlier opening, and are ignored.
+//!    last valid record: it was written by the last opening that used this part of the log. Records
+//!    of smaller incarnations were cut off by an earlier opening, and are ignored.
 
 use super::decide::StopFound;
 use super::incarnations::IncarnationHistory;

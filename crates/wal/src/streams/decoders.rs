@@ -16,7 +16,7 @@ pub(crate) const CONTROL_MAGIC: &[u8; 8] = MAGIC;
 const STREAMS: usize = 3;
 
 /// Returns samples of records. A sample is the number of dependencies that the header names, in
-/// eight bytes, and the record's bytes behind the header.
+/// eight bytes, and the record's bytes that follow the header.
 pub(crate) fn sample_records() -> Vec<Vec<u8>> {
     let sample = |count: u16| {
         let at = |stream| StreamLsn { stream: StreamId::new(stream), end: Lsn::new(800) };

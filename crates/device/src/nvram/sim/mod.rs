@@ -1,5 +1,5 @@
-//! Simulated memory that crashes on demand. A crash keeps what was persisted, and of the rest what
-//! the seed says.
+//! Simulated memory that crashes on demand. A crash keeps what was persisted; of the rest it keeps
+//! what the seed says.
 //!
 //! Programs store into ordinary memory, which stands for the caches. Beside it, `model` records
 //! what each line may hold after a crash: at least what was fenced, at most what was stored.

@@ -43,8 +43,9 @@ impl Order for UnderLatch {
 ///
 /// A thread reads its own start from `filled` with Acquire and then stores its end with Release. So
 /// it passes on all bytes that earlier threads have copied. When threads outnumber cores, the wait
-/// yields many times before it sleeps, because all threads behind a sleeping one wait for it. A
-/// queue of sleeping threads took 0.1 ms for each record; a queue of yielding threads took 0.2 us.
+/// yields many times before it sleeps, because all threads with later ranges wait for a sleeping
+/// thread. A queue of sleeping threads took 0.1 ms for each record; a queue of yielding threads
+/// took 0.2 us.
 #[derive(Debug, Default)]
 pub struct InTurn {
     pub(super) built: Built,

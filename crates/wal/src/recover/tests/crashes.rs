@@ -174,7 +174,7 @@ fn recovery_that_is_interrupted_anywhere_finds_the_same() {
 }
 
 /// A sync failed, the process ended, and the operating system still shows bytes that never reached
-/// the device. Records that the next opening appends behind those bytes must survive a crash of the
+/// the device. Records that the next opening appends above those bytes must survive a crash of the
 /// machine.
 #[test]
 fn bytes_that_a_failed_sync_left_in_the_cache_are_not_believed() {

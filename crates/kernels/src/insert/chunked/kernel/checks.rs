@@ -1,5 +1,5 @@
-//! Chunks under the checkers. Scans report bytes as filled only after these were copied or padded,
-//! no two threads fill the same bytes, and scans pad every chunk that was left open.
+//! Chunks under the checkers. Scans report bytes as filled only after the bytes were copied or
+//! padded, no two threads fill the same bytes, and scans pad every chunk that was left open.
 //!
 //! The models use the reservation, admission and frontiers of production, on a ring of a few blocks
 //! (`insert/small_log.rs`).
