@@ -17,8 +17,9 @@ use katydid_wal::{
     FileOptions, Group, Heuristics, LogKind, MediumSettings, NvramOptions, Options, Persistence, SyncDesign,
     SyncKind,
 };
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Options of logs that do not depend on the case.
@@ -48,7 +49,8 @@ pub struct Stage {
     path: PathBuf,
     before: FolderState,
     files: Arc<dyn Directory>,
-    memory: Arc<dyn Directory>,
+    /// Folders in memory by name. The latch is a leaf.
+    memory: Mutex<HashMap<String, MemoryDirectory>>,
     /// Folder of logs in NVRAM, with its state before the measurement.
     nvram: (PathBuf, FolderState),
     /// Folders over which the log's files are striped; `None` if the files lie in the folder.
@@ -84,7 +86,7 @@ impl Stage {
         let nvram = (nvram.1, nvram.0);
         let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&path)?);
         let stripes = Stripes::take(stripes, &path)?;
-        let memory = Arc::new(MemoryDirectory::new());
+        let memory = Mutex::default();
         let method = MethodName::Direct;
         Ok(Stage {
             path,
@@ -121,14 +123,18 @@ impl Stage {
         case.device.unwrap_or(self.device)
     }
 
+    fn in_memory(&self) -> MutexGuard<'_, HashMap<String, MemoryDirectory>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The folder `name` on the device of the case's log, with the case's delay added.
     pub fn on_device(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
-        let device = match (self.device_of(case), &self.stripes) {
-            (Device::File, Some(stripes)) => stripes.directory(),
-            (Device::File, None) => &self.files,
-            (Device::Memory, _) => &self.memory,
+        let folder = match (self.device_of(case), &self.stripes) {
+            (Device::File, Some(stripes)) => stripes.directory().subdirectory(name)?,
+            (Device::File, None) => self.files.subdirectory(name)?,
+            (Device::Memory, _) => Arc::new(self.in_memory().entry(name.to_owned()).or_default().clone()),
         };
-        Ok(Arc::new(DelayedDirectory::new(device.subdirectory(name)?, case.delay, self.tuned.waiting)))
+        Ok(Arc::new(DelayedDirectory::new(folder, case.delay, self.tuned.waiting)))
     }
 
     /// The folder `name` on the device of the case's log, emptied.
@@ -169,8 +175,9 @@ impl Stage {
         }
     }
 
-    /// Removes everything called `name`: files, NVRAM and stripes.
+    /// Removes everything called `name`: files, memory, NVRAM and stripes.
     pub fn forget(&self, name: &str) -> Result<()> {
+        self.in_memory().remove(name);
         for path in [self.path.join(name), self.nvram.0.join(name)] {
             if folder::look(&path)? != FolderState::Nothing {
                 folder::remove(&path, FolderState::Nothing)?;

@@ -201,3 +201,43 @@ fn open(case: &Case, name: &str, stage: &Stage) -> Result<KatydidStore> {
         database::open_showing(options, None, |options| Database::open_in(directory.clone(), options))?;
     Ok(KatydidStore::new(database))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::stage::Tuned;
+    use super::*;
+    use crate::host::device::Device;
+    use katydid_device::Waiting;
+    use katydid_wal::{FileOptions, Group, InserterSettings, NvramOptions};
+
+    #[test]
+    fn a_database_that_is_loaded_anew_has_nothing_of_its_old_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = FileOptions::default();
+        let inserter = InserterSettings::default();
+        let tuned = Tuned {
+            ring_bytes: own.ring_bytes,
+            segment_bytes: 1 << 20,
+            spare_segments: 1,
+            slots: inserter.consolidation_slots,
+            hop_bytes: inserter.hop_bytes,
+            chunk_bytes: inserter.chunk_bytes,
+            depth: 1,
+            group: Group::default(),
+            nvram: NvramOptions::default(),
+            waiting: Waiting::default(),
+        };
+        let nvram = dir.path().join("nvram");
+        let stage = Stage::new(dir.path().join("files"), nvram, &[], Device::File, tuned).unwrap();
+        let settings = Settings { warehouses: 1, items: 10, customers_of_district: 3 };
+        let records = Scale { branches: 1, accounts_of_branch: 1, keys: 1, seed: 1 };
+        let mut databases = TpccDatabases { anew: true, ..TpccDatabases::new(settings, records) };
+        for device in [Device::Memory, Device::File] {
+            let case = Case { device: Some(device), ..Case::new(Work::Pair) };
+            for _ in 0..2 {
+                let run = databases.measure(&case, &stage, Raw::default(), Duration::from_millis(5)).unwrap();
+                assert_eq!(run.checked, Some(run.commits));
+            }
+        }
+    }
+}
