@@ -6,7 +6,7 @@
 //! each durable write. ELEDA's baseline is the best disk log on the real device.
 
 use super::spec::{ListFlag, Spec, fill};
-use super::systems::UNIT;
+use super::systems::{RING, UNIT};
 use crate::commits::case::{Case, Work};
 use crate::grid::flags::or;
 use crate::host::device::{Device, MethodName};
@@ -119,8 +119,8 @@ impl NvramFigure {
                         Figure 15)",
                 saw: "the software-only log on disks is as fast as the log in NVRAM, or faster, if its clients use callbacks",
                 note: "the disk log is on the folder's device, with blocking clients and with callbacks, and once more in ELEDA's form: \
-                       inserter grasshopper, protocol pipelined, a unit of 64 KiB. A commit in NVRAM has nothing to wait for. `to disk` is \
-                       the ratio to the best disk log with as many threads",
+                       inserter grasshopper, protocol pipelined, a unit of 64 KiB, a ring of 32 MiB. A commit in NVRAM has nothing to wait for. \
+                       `to disk` is the ratio to the best disk log with as many threads",
                 device: Device::File,
                 seconds: 0.3,
                 ..PLAIN
@@ -195,6 +195,7 @@ impl NvramFigure {
                             sync: SyncKind::Pipelined,
                             io_unit: Some(UNIT),
                             group: Some(fill(UNIT)),
+                            ring: Some(RING),
                             in_flight: choice.in_flight,
                             ..case.clone()
                         });

@@ -47,7 +47,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         headline: "vanilla in memory peaks at 740 thousand/s with 4 threads and falls to some 29 with 32; ELEDA reaches 3.9 million/s with 32",
         differs: SIMULATED,
         command: "lab manycore run --machine eleda --sweep threads --work 10000 --record 1120 --threads 1,2,4,8,16,32 \
-                  --inserter consolidated,grasshopper,marks --csv {csv} --svg {svg}",
+                  --inserter consolidated,grasshopper,marks --ring 128MiB --csv {csv} --svg {svg}",
         quick: "--millis 2 --rounds 5",
         seconds: 20.0,
         quick_seconds: 3.0,
@@ -119,7 +119,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
                emulated NVRAM (nv_direct) without added latency; our log on disk and our kinds in NVRAM beside them",
         headline: "comparable, sometimes better, without the hardware",
         differs: "2 processors instead of 36 cores, so that the processor time of a write counts; TPC-C instead of sysbench's OLTP",
-        command: "lab nvram --figure eleda15 --dir {dir} --csv {csv} --svg {svg}",
+        command: "lab nvram --figure eleda15 --dir {dir} --stripe {dir}/one,{dir}/two --csv {csv} --svg {svg}",
         quick: "--rounds 5 --seconds 0.05 --delay 0 --threads 1,2,8,32 --log nv_direct",
         seconds: 150.0,
         criteria: log::FIFTEEN,
@@ -203,7 +203,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         here: "inserts by up to 36 threads on a simulated machine of two sockets of 18 cores, records of 120 bytes to 4 KiB",
         headline: "scanning hits its maximum, 40 MiB/s, even with 2 threads",
         differs: "simulated cores that do nothing but insert; our scan looks at 64 bits at a time, which is faster than the paper's",
-        command: "lab manycore run --machine eleda --sweep bitmap --threads 1,2,4,8,16,36 --csv {csv} --svg {svg}",
+        command: "lab manycore run --machine eleda --sweep bitmap --threads 1,2,4,8,16,36 --ring 128MiB --csv {csv} --svg {svg}",
         criteria: cores::TWENTY_ONE,
         ours: ours::twenty_one,
         ..VIRTUAL
