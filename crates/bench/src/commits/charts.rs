@@ -11,7 +11,8 @@ use super::quantities::{cores, idle_share, log_wait_share, switches, system_shar
 use super::run::{Row, Run};
 use super::study::Study;
 use crate::grid::axis::{Axis, distributions, lines};
-use crate::grid::chart::{Line, Picture, Scale};
+use crate::grid::bars::{Bar, Bars};
+use crate::grid::chart::{Drawing, Line, Picture, Scale};
 use crate::grid::columns::{Chart, Rows};
 use crate::grid::row::Round;
 use katydid_command::bytes::shown;
@@ -108,6 +109,11 @@ pub fn charts(of: &Rows<'_, Study>) -> Vec<Chart> {
         let lines = lines(of.rows, over, &apart(of), height);
         named(of, name, over.name, y_name, (over.scale_of(&lines), y_scale), lines)
     };
+    let log_wait = || {
+        chart("log-wait", "% of clients' time waiting for the log", &THREADS, Scale::Linear, &|row| {
+            Some(100.0 * row.median(|run| log_wait_share(run, &row.case)))
+        })
+    };
     match of.grid {
         Study::Figure(Figure::Aether3) => {
             let gain = |row: &Row| speed_up(of.rows, row);
@@ -123,20 +129,7 @@ pub fn charts(of: &Rows<'_, Study>) -> Vec<Chart> {
             chart("cpu", "cores busy", &THREADS, Scale::Linear, &|row| Some(row.median(cores))),
             chart("rate", "transactions/s", &THREADS, Scale::Logarithmic, &rate),
         ],
-        Study::Figure(Figure::Aether2) => vec![
-            chart("idle", "% of processors idle", &THREADS, Scale::Linear, &|row| {
-                Some(100.0 * row.median(idle_share))
-            }),
-            chart("user", "% of processors in programs", &THREADS, Scale::Linear, &|row| {
-                Some(100.0 * row.median(user_share))
-            }),
-            chart("system", "% of processors in the kernel", &THREADS, Scale::Linear, &|row| {
-                Some(100.0 * row.median(system_share))
-            }),
-            chart("log-wait", "% of clients' time waiting for the log", &THREADS, Scale::Linear, &|row| {
-                Some(100.0 * row.median(|run| log_wait_share(run, &row.case)))
-            }),
-        ],
+        Study::Figure(Figure::Aether2) => vec![breakdown(of), log_wait()],
         Study::Figure(Figure::Eleda14) => vec![
             chart("rate", "commits/s", &BYTES, Scale::Logarithmic, &rate),
             chart("bandwidth", "MB/s of log", &BYTES, Scale::Logarithmic, &|row| {
@@ -152,10 +145,15 @@ pub fn charts(of: &Rows<'_, Study>) -> Vec<Chart> {
                 of.rows.iter().filter(|row| Some(row.case.threads) == most).cloned().collect();
             let most_threads = Rows { rows: &rows, ..*of };
             let x_name = format!("commit latency in us with {} threads", most.unwrap_or_default());
-            vec![
+            let mut charts = vec![
                 chart("rate", "transactions/s", &THREADS, Scale::Logarithmic, &rate),
                 latency(&most_threads, &x_name),
-            ]
+            ];
+            if of.grid == Study::Figure(Figure::Eleda8) {
+                // Figure 17 breaks down the time of the same runs.
+                charts.extend([breakdown(of), log_wait()]);
+            }
+            charts
         }
         Study::Figure(Figure::Aether9 | Figure::Eleda12 | Figure::Eleda13 | Figure::Eleda19) => {
             vec![chart("rate", "transactions/s", &THREADS, Scale::Logarithmic, &rate)]
@@ -198,8 +196,14 @@ fn named(
 ) -> Chart {
     let (x_scale, y_scale) = scales;
     let (x_name, y_name) = (x_name.to_owned(), y_name.to_owned());
+    let (title, subtitle) = titles(of);
+    let picture = Picture { title, subtitle, x_name, y_name, x_scale, y_scale, lines };
+    Chart { name: format!("{}-{name}", of.grid.name()), drawing: Drawing::Lines(picture) }
+}
+
+/// The title of a figure's charts, and what all rows share.
+fn titles(of: &Rows<'_, Study>) -> (String, String) {
     let about = of.grid.spec().map_or("records in the log alone, one a commit", |spec| spec.about);
-    let title = about.to_owned();
     let mut same = format!("{}; {}", of.setting.title, of.constants());
     let forms = forms(of);
     if let Some(form) = forms.first() {
@@ -208,8 +212,32 @@ fn named(
     if forms.len() > 1 {
         same += "; with other delays, those are added";
     }
-    let picture = Picture { title, subtitle: same, x_name, y_name, x_scale, y_scale, lines };
-    Chart { name: format!("{}-{name}", of.grid.name()), picture }
+    (about.to_owned(), same)
+}
+
+/// Shares of the processors' time, as a bar for each system and number of threads.
+fn breakdown(of: &Rows<'_, Study>) -> Chart {
+    type Share = fn(&Run) -> f64;
+    const PARTS: [(&str, Share); 3] = [
+        ("in programs", user_share),
+        ("in the kernel", system_share),
+        ("idle, or in other processes", idle_share),
+    ];
+    let (title, subtitle) = titles(of);
+    let mut bars: Vec<Bar> = Vec::new();
+    for row in of.rows {
+        let bar = Bar {
+            group: (SYSTEM.word)(&row.case),
+            name: (THREADS.word)(&row.case),
+            parts: PARTS.map(|(_, share)| 100.0 * row.median(share)).to_vec(),
+        };
+        let after = bars.iter().rposition(|other| other.group == bar.group);
+        bars.insert(after.map_or(bars.len(), |at| at + 1), bar);
+    }
+    let parts = PARTS.map(|(name, _)| name.to_owned()).to_vec();
+    let of_what = "% of the processors' time".to_owned();
+    let drawing = Drawing::Bars(Bars { title, subtitle, of: of_what, parts, bars });
+    Chart { name: format!("{}-breakdown", of.grid.name()), drawing }
 }
 
 /// The distribution of commit times of each row.

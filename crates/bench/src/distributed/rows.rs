@@ -4,7 +4,7 @@
 
 use super::count::{Assignment, Counted};
 use crate::grid::axis::{Axis, lines};
-use crate::grid::chart::{Picture, Scale};
+use crate::grid::chart::{Drawing, Picture, Scale};
 use crate::grid::columns::{Chart, Column, Grid, Rows, optional};
 use crate::grid::row::{self, Round};
 use hdrhistogram::Histogram;
@@ -186,7 +186,7 @@ impl Grid for Dependences {
             y_scale: Scale::Linear,
             lines: lines(rows.rows, &THREADS, &[&WORKLOAD, &DEALT], height),
         };
-        vec![Chart { name: "dependences".to_owned(), picture }]
+        vec![Chart { name: "dependences".to_owned(), drawing: Drawing::Lines(picture) }]
     }
 }
 

@@ -2,32 +2,35 @@
 //!
 //! Pure functions. A chart is narrow enough to be readable on the screen of a telephone. The names
 //! of lines stand below it, in as many rows of text as they need. Each line has hollow markers of a
-//! distinct shape, so that lines which lie on each other can be distinguished.
+//! distinct shape, so that lines which lie on each other can be distinguished. Module
+//! [`super::bars`] draws charts of bars.
 
-const WIDTH: f64 = 480.0;
+use super::bars::{self, Bars};
+
+pub(super) const WIDTH: f64 = 480.0;
 /// Height of the plot in pixels. All lengths and positions in this file are in pixels.
 const PLOT: f64 = 300.0;
 const LEFT: f64 = 58.0;
-const RIGHT: f64 = 14.0;
+pub(super) const RIGHT: f64 = 14.0;
 /// Height from the bottom of the plot to the first name of a line, for numbers and the name of the
 /// axis.
 const AXIS: f64 = 56.0;
 /// Height of a row of text.
-const ROW: f64 = 16.0;
+pub(super) const ROW: f64 = 16.0;
 /// Column at which names of lines begin.
 const NAMES: f64 = 50.0;
 /// Maximum characters in a row of a title. The widest titles take 7 pixels a character, all other
 /// texts 6.
 const TITLE_CHARS: usize = 60;
 const TEXT_CHARS: usize = 68;
-const NAME_CHARS: usize = 62;
+pub(super) const NAME_CHARS: usize = 62;
 /// Width of a digit below the plot.
 const DIGIT: f64 = 7.0;
 /// Maximum number of points on the x axis that each get a number. With more points, round numbers
 /// are shown.
 const TICKS_MAX: usize = 20;
 /// Colours that most people can distinguish (Okabe and Ito), and one more.
-const COLOURS: [&str; 9] =
+pub(super) const COLOURS: [&str; 9] =
     ["#000000", "#e69f00", "#56b4e9", "#009e73", "#c8b400", "#0072b2", "#d55e00", "#cc79a7", "#777777"];
 /// Dashes of lines, used in turn when the colours repeat.
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "10 3 2 3"];
@@ -110,16 +113,31 @@ pub struct Picture {
     pub lines: Vec<Line>,
 }
 
-/// Draws a chart.
+/// Contents of a chart of either kind.
+#[derive(Debug, Clone)]
+pub enum Drawing {
+    Lines(Picture),
+    Bars(Bars),
+}
+
+impl Drawing {
+    /// Draws the chart.
+    pub fn svg(&self) -> String {
+        match self {
+            Drawing::Lines(picture) => draw(picture),
+            Drawing::Bars(bars) => bars::draw(bars),
+        }
+    }
+}
+
+/// Draws a chart of lines.
 pub fn draw(picture: &Picture) -> String {
     let Picture { x_scale, y_scale, lines, .. } = picture;
     let points = || lines.iter().flat_map(|line| &line.points);
     let x_span = x_scale.span(points().map(|point| point.0));
     let y_span = y_scale.span(points().map(|point| point.1));
-    let title = wrapped(&picture.title, TITLE_CHARS);
-    let subtitle = wrapped(&picture.subtitle, TEXT_CHARS);
     let names: Vec<Vec<String>> = lines.iter().map(|line| wrapped(&line.name, NAME_CHARS)).collect();
-    let top = 14.0 + ROW * (title.len() + subtitle.len()) as f64 + ROW + 6.0;
+    let (top, mut svg) = texts_above(&picture.title, &picture.subtitle, &picture.y_name);
     let bottom = top + PLOT;
     let height = bottom + AXIS + ROW * names.iter().map(Vec::len).sum::<usize>() as f64;
     let part = |scale: &Scale, (low, high): (f64, f64), at: f64| {
@@ -127,19 +145,8 @@ pub fn draw(picture: &Picture) -> String {
     };
     let x = |at: f64| LEFT + part(x_scale, x_span, at) * (WIDTH - LEFT - RIGHT);
     let y = |at: f64| bottom - part(y_scale, y_span, at) * PLOT;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
-         font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-    );
-    let mut row = 14.0;
-    for (size, text) in title.iter().map(|text| (13, text)).chain(subtitle.iter().map(|text| (12, text))) {
-        svg += &format!("<text x=\"6\" y=\"{row}\" font-size=\"{size}\">{}</text>\n", escaped(text));
-        row += ROW;
-    }
     svg += &format!(
-        "<text x=\"6\" y=\"{:.0}\">{}</text>\n<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>\n",
-        top - 8.0,
-        escaped(&picture.y_name),
+        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>\n",
         WIDTH - RIGHT,
         bottom + 34.0,
         escaped(&picture.x_name)
@@ -194,8 +201,30 @@ pub fn draw(picture: &Picture) -> String {
             key += ROW;
         }
     }
-    svg.push_str("</svg>\n");
-    svg
+    whole(height, &svg)
+}
+
+/// Texts above a plot, and the height at which the plot begins.
+pub(super) fn texts_above(title: &str, subtitle: &str, y_name: &str) -> (f64, String) {
+    let title = wrapped(title, TITLE_CHARS);
+    let subtitle = wrapped(subtitle, TEXT_CHARS);
+    let top = 14.0 + ROW * (title.len() + subtitle.len()) as f64 + ROW + 6.0;
+    let mut svg = String::new();
+    let mut row = 14.0;
+    for (size, text) in title.iter().map(|text| (13, text)).chain(subtitle.iter().map(|text| (12, text))) {
+        svg += &format!("<text x=\"6\" y=\"{row}\" font-size=\"{size}\">{}</text>\n", escaped(text));
+        row += ROW;
+    }
+    svg += &format!("<text x=\"6\" y=\"{:.0}\">{}</text>\n", top - 8.0, escaped(y_name));
+    (top, svg)
+}
+
+/// A whole picture of a height with these contents.
+pub(super) fn whole(height: f64, contents: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
+         font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{contents}</svg>\n"
+    )
 }
 
 /// A line's marker around a point, as a path.
@@ -211,7 +240,7 @@ fn marker((x, y): (f64, f64), number: usize) -> String {
 
 /// Splits a text into rows of at most `chars_max` characters, at least one row. A longer word is
 /// cut.
-fn wrapped(text: &str, chars_max: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, chars_max: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     for word in text.split_whitespace() {
         for part in word.chars().collect::<Vec<_>>().chunks(chars_max) {
@@ -239,7 +268,7 @@ fn short(at: f64) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

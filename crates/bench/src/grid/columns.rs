@@ -5,7 +5,7 @@
 //! measured.
 
 use super::axis::Axis;
-use super::chart::Picture;
+use super::chart::Drawing;
 use super::row::{Round, Row};
 use katydid_command::bytes::grouped;
 use katydid_command::table;
@@ -24,7 +24,7 @@ pub type Column<G> = (&'static str, Text<G>);
 #[derive(Debug, Clone)]
 pub struct Chart {
     pub name: String,
-    pub picture: Picture,
+    pub drawing: Drawing,
 }
 
 /// A group of cases that are measured together: a sweep or a figure. The head of [`super`]

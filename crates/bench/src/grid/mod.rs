@@ -12,6 +12,7 @@
 //! All modules but `results` and `turns` are pure.
 
 pub mod axis;
+pub mod bars;
 pub mod chart;
 pub mod columns;
 pub mod flags;

@@ -1,7 +1,6 @@
 //! Results of a command. They are printed and written after each sweep or figure, so that a signal
 //! loses only the sweep or figure under way.
 
-use super::chart::draw;
 use super::columns::{Grid, RowOf, Rows, Setting, csv, rounds_csv};
 use katydid_command::failure::Result;
 use katydid_command::output::Output;
@@ -66,7 +65,7 @@ impl<G: Grid> Results<G> {
             for chart in G::charts(last).into_iter().take(room) {
                 let file = if is_svg(svg) { svg.clone() } else { svg.join(chart.name + ".svg") };
                 whole_file::create_parent(&file)?;
-                whole_file::write(&file, draw(&chart.picture).as_bytes())?;
+                whole_file::write(&file, chart.drawing.svg().as_bytes())?;
             }
         }
         Ok(())

@@ -6,6 +6,7 @@ use super::case::{Case, Inserted, Row, Subject};
 use super::lines::{latency, picture};
 use super::reference::{REFERENCES, ratio_to};
 use super::sweep::Sweep;
+use crate::grid::chart::Drawing;
 use crate::grid::columns::{Chart, Column, Grid, Rows, Setting, of_times, optional};
 use katydid_command::bytes::{grouped, shown};
 use katydid_command::table::wrapped;
@@ -162,8 +163,9 @@ impl Grid for Sweep {
 
     fn charts(rows: &Rows<'_, Self>) -> Vec<Chart> {
         let name = rows.grid.name().to_owned();
-        let latency = latency(rows).map(|picture| Chart { picture, name: format!("{name}-latency") });
-        std::iter::once(Chart { picture: picture(rows), name }).chain(latency).collect()
+        let chart = |name, picture| Chart { name, drawing: Drawing::Lines(picture) };
+        let latency = latency(rows).map(|picture| chart(format!("{name}-latency"), picture));
+        std::iter::once(chart(name, picture(rows))).chain(latency).collect()
     }
 
     fn is_reference(case: &Case) -> bool {

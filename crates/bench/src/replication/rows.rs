@@ -6,7 +6,7 @@ use super::case::Case;
 use super::figures::Figure;
 use super::run::{Row, Run};
 use crate::grid::axis::{Axis, lines};
-use crate::grid::chart::{Picture, Scale};
+use crate::grid::chart::{Drawing, Picture, Scale};
 use crate::grid::columns::{Chart, Column, Grid, Rows, Setting, of_times, optional, places};
 use crate::grid::row::Round;
 use katydid_command::bytes::grouped;
@@ -171,7 +171,7 @@ impl Grid for Figure {
                 y_scale: Scale::Logarithmic,
                 lines,
             };
-            Chart { name: format!("{}-{name}", rows.grid.name()), picture }
+            Chart { name: format!("{}-{name}", rows.grid.name()), drawing: Drawing::Lines(picture) }
         };
         let rate = |row: &Row| Some(row.median(Run::per_second).max(1.0));
         let rates = chart("rate", "commits/s", &rate);

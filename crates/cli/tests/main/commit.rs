@@ -64,7 +64,8 @@ fn check(dir: &Path, charts: &[&str]) -> Vec<Row> {
             svg.starts_with("<svg") && svg.ends_with("</svg>\n") && !svg.contains("NaN"),
             "{chart}: {svg}"
         );
-        assert!(svg.contains("<polyline"), "{chart} has no line");
+        let mark = if chart.ends_with("breakdown") { "<rect x=" } else { "<polyline" };
+        assert!(svg.contains(mark), "{chart} has no {mark}");
     }
     assert_eq!(fs::read_dir(dir.join("charts")).unwrap().count(), charts.len());
     let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -146,14 +147,14 @@ fn early_release_is_compared_with_the_other_and_everything_adds_up() {
 #[test]
 fn every_other_figure_has_its_rows_and_charts() {
     for (name, flags, rows, charts) in [
-        ("aether2", "--threads 1,3 --in-flight 5", Some(2 * 5), &["idle", "log-wait", "system", "user"][..]),
+        ("aether2", "--threads 1,3 --in-flight 5", Some(2 * 5), &["breakdown", "log-wait"][..]),
         ("aether4", "--threads 1,3 --in-flight 5", None, &["cpu", "rate", "switches"]),
         ("aether5", "--threads 2 --in-flight 5", None, &["p99", "rate"]),
         ("aether9", "--threads 2 --in-flight 5", Some(5), &["rate"]),
         ("flushing5", "--threads 2,3", Some(2 * 2 * SYNCS), &["p99", "rate"]),
         ("flushing6", "--threads 3", Some(SYNCS), &["p99", "rate"]),
         ("flushing-table1", "--threads 3 --sync all", Some(SYNCS), &["p99", "rate"]),
-        ("eleda8", "--threads 1,2 --in-flight 5", Some(2 * 5), &["latency", "rate"]),
+        ("eleda8", "--threads 1,2 --in-flight 5", Some(2 * 5), &["breakdown", "latency", "log-wait", "rate"]),
         ("eleda10", "--threads 2 --in-flight 5", Some(5), &["latency", "rate"]),
         ("eleda12", "--threads 2 --in-flight 5 --warehouses 2 --items 10 --customers 3", Some(5), &["rate"]),
         ("eleda13", "--threads 2 --in-flight 5", Some(2 * 5), &["rate"]),
