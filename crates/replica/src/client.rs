@@ -11,7 +11,7 @@ use crate::options::WriteOptions;
 use crate::status::Status;
 use crate::transport::{Tcp, Transport};
 use crate::write_set::WriteSet;
-use crate::writing::{Committed, Outcome};
+use crate::writing::{Committed, Outcome, PendingCallback};
 use katydid::KeyRange;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -179,10 +179,11 @@ impl Client {
         done: impl FnOnce(Result<Committed>) + Send + 'static,
     ) {
         let Some(runtime) = &self.shared.runtime else { return done(Err(Error::Closed)) };
-        let (caller, told) = (self.shared.caller.clone(), Told { id, done: Some(done) });
+        let caller = self.shared.caller.clone();
+        let callback = PendingCallback::new(done, Error::Unknown { id, reason: UnknownReason::Stopped });
         runtime.spawn(async move {
             let outcome = caller.write(id, set, options).await;
-            told.tell(outcome);
+            callback.call(outcome);
         });
     }
 
@@ -292,28 +293,6 @@ impl Client {
         self.run(
             |caller, wait| async move { done(&caller.call_at(&address, &ClientCall::Snapshot, wait).await?) },
         )
-    }
-}
-
-/// A callback that is called exactly once, even if the task that owns it is dropped.
-struct Told<F: FnOnce(Result<Committed>)> {
-    id: RequestId,
-    done: Option<F>,
-}
-
-impl<F: FnOnce(Result<Committed>)> Told<F> {
-    fn tell(mut self, outcome: Result<Committed>) {
-        if let Some(done) = self.done.take() {
-            done(outcome);
-        }
-    }
-}
-
-impl<F: FnOnce(Result<Committed>)> Drop for Told<F> {
-    fn drop(&mut self) {
-        if let Some(done) = self.done.take() {
-            done(Err(Error::Unknown { id: self.id, reason: UnknownReason::TimedOut }));
-        }
     }
 }
 

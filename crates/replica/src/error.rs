@@ -172,8 +172,9 @@ pub enum UnknownReason {
     /// The entry did not commit within [`WriteOptions::wait`](crate::WriteOptions::wait).
     #[error("it did not commit in time")]
     TimedOut,
-    /// The replica stopped or was closed with the entry in its log.
-    #[error("the replica stopped")]
+    /// The replica stopped or was closed with the entry in its log, or the client that sent the
+    /// write was dropped.
+    #[error("the replica or the client stopped")]
     Stopped,
 }
 

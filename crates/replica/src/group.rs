@@ -20,7 +20,9 @@ use crate::status::Status;
 use crate::store::{Identity, Row, Store, View};
 use crate::types::{Applied, Request, Types};
 use crate::write_set::WriteSet;
-use crate::writing::{Answer, Committed, Outcome, Queue, Waiting, Written, committed, propose, queue};
+use crate::writing::{
+    Answer, Committed, Outcome, PendingCallback, Queue, Waiting, Written, committed, propose, queue,
+};
 use futures_util::future::BoxFuture;
 use katydid_raft_log::RaftLog;
 use openraft::async_runtime::WatchReceiver;
@@ -195,13 +197,14 @@ impl Group {
         Ok(answer.await.map_err(|_| Error::Closed)??.0)
     }
 
-    /// Writes a set, and calls `done` with the outcome.
+    /// Writes a set, and passes the outcome to the callback. If the task is dropped, the callback
+    /// gets [`Error::Closed`] before the entry is queued, and [`Error::Unknown`] afterwards.
     pub(crate) async fn write(
         self: Arc<Self>,
         id: RequestId,
         set: WriteSet,
         options: WriteOptions,
-        done: impl FnOnce(Result<Committed>) + Send + 'static,
+        mut callback: PendingCallback<impl FnOnce(Result<Committed>) + Send + 'static>,
     ) {
         let prepared = async {
             set.check()?;
@@ -211,18 +214,14 @@ impl Group {
         };
         let (certifier, permit) = match prepared.await {
             Ok(prepared) => prepared,
-            Err(error) => return done(Err(error)),
+            Err(error) => return callback.call(Err(error)),
         };
-        let mut written = None;
-        certifier.propose(&set.clone(), |number| {
-            let answer = self.enqueue(&certifier, Request::Write { id, set });
-            written = Some(Written { certifier: certifier.clone(), number, answer });
-        });
-        let Some(written) = written else { return };
+        callback.set_dropped(Error::Unknown { id, reason: UnknownReason::Stopped });
+        let written = self.propose(&certifier, Request::Write { id, set: set.clone() }, &set);
         let waiting = self.waiting.clone();
         // Release this handle of the group: a write that waits must not keep the replica open.
         drop(self);
-        let tell = move |outcome| done(committed(id, outcome));
+        let tell = move |outcome| callback.call(committed(id, outcome));
         waiting.follow(written, Some(id), options, Some(permit), tell).await;
     }
 
@@ -323,6 +322,8 @@ impl Group {
     /// Stops Raft, and closes log and engine. The replica stays a member of its group.
     pub(crate) async fn close(&self) -> Result<()> {
         self.server.abort();
+        // Writes that wait for their turn fail, and leave nothing in the log.
+        self.permits.close();
         // The only error is a panic of Raft's task, which has then stopped, too.
         let _stopped = self.raft().shutdown().await;
         blocking(|| {
@@ -341,12 +342,11 @@ impl Group {
             ClientCall::Write { id, set, all, wait_ms } => {
                 let durability = if all { Replicated::All } else { Replicated::Quorum };
                 let options = WriteOptions { durability, wait: Duration::from_millis(wait_ms) };
-                let (told, outcome) = oneshot::channel();
+                let (sender, outcome) = oneshot::channel();
+                let callback = PendingCallback::new(move |outcome| drop(sender.send(outcome)), Error::Closed);
                 // A task of its own follows the write to its end, even if the client disconnects.
-                tokio::spawn(self.write(id, set, options, move |outcome| drop(told.send(outcome))));
-                // The task was dropped because the replica is closed; the entry may be in its log.
-                let dropped = |_| Error::Unknown { id, reason: UnknownReason::Stopped };
-                let Committed { index, reached, .. } = outcome.await.map_err(dropped)??;
+                tokio::spawn(self.write(id, set, options, callback));
+                let Committed { index, reached, .. } = outcome.await.expect("the callback is called")?;
                 Ok(ClientReply::Committed { index, all: reached == Replicated::All })
             }
             ClientCall::Resolve { id } => {

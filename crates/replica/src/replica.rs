@@ -14,7 +14,7 @@ use crate::status::Status;
 use crate::transaction::{ReadView, Transaction};
 use crate::types::Request;
 use crate::write_set::WriteSet;
-use crate::writing::{CONFLICT_WAIT, Committed, Outcome, Written, committed};
+use crate::writing::{CONFLICT_WAIT, Committed, Outcome, PendingCallback, Written, committed};
 use openraft::async_runtime::WatchReceiver;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -49,25 +49,18 @@ struct Shared {
 
 /// The outcome of a write in flight, as a future. Dropping it does not change the outcome.
 #[derive(Debug)]
-pub struct WriteFuture {
-    id: RequestId,
-    answer: oneshot::Receiver<Result<Committed>>,
-}
+pub struct WriteFuture(oneshot::Receiver<Result<Committed>>);
 
 impl Future for WriteFuture {
     type Output = Result<Committed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let id = self.id;
-        Pin::new(&mut self.answer).poll(cx).map(|answer| answered(id, answer.ok()))
+        Pin::new(&mut self.0).poll(cx).map(|outcome| outcome.expect(CALLED))
     }
 }
 
-/// Returns the outcome of a write. `None` means that the write's task was dropped, because the
-/// replica was closed: the entry may be in the log, and may still commit.
-fn answered(id: RequestId, answer: Option<Result<Committed>>) -> Result<Committed> {
-    answer.unwrap_or(Err(Error::Unknown { id, reason: UnknownReason::Stopped }))
-}
+/// The callback of a write is called even if the write's task is dropped.
+const CALLED: &str = "the callback of the write is called";
 
 impl Replica {
     /// Opens the replica in its folder. From then on the replica takes part in its group. A new
@@ -183,25 +176,19 @@ impl Replica {
     /// acknowledged.
     ///
     /// # Errors
-    /// Those of [`Replica::write_with`]. [`Error::Closed`] if the replica was closed before the
-    /// call; [`Error::Unknown`] if it is closed before the outcome.
+    /// Those of [`Replica::write_with`].
     pub fn write(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> Result<Committed> {
-        self.check()?;
-        let (told, answer) = std::sync::mpsc::channel();
-        self.write_with(id, set, options, move |outcome| drop(told.send(outcome)));
-        answered(id, answer.recv().ok())
+        let (sender, outcome) = std::sync::mpsc::channel();
+        self.write_with(id, set, options, move |outcome| drop(sender.send(outcome)));
+        outcome.recv().expect(CALLED)
     }
 
     /// Writes like [`Replica::write`], as a future that any executor may poll. The future returns
     /// the errors of [`Replica::write`].
     pub fn write_async(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> WriteFuture {
-        let (told, answer) = oneshot::channel();
-        let done = move |outcome| drop(told.send(outcome));
-        match self.check() {
-            Ok(()) => self.write_with(id, set, options, done),
-            Err(closed) => done(Err(closed)),
-        }
-        WriteFuture { id, answer }
+        let (sender, outcome) = oneshot::channel();
+        self.write_with(id, set, options, move |outcome| drop(sender.send(outcome)));
+        WriteFuture(outcome)
     }
 
     /// Writes like [`Replica::write`], and calls `done` with the outcome on a thread of the
@@ -213,8 +200,11 @@ impl Replica {
     /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Cancelled`]. If this
     /// call has not committed it, and the replicas have forgotten whether an earlier call did:
     /// [`Error::UnknownClient`], [`Error::TooOld`]. If the outcome is not known:
-    /// [`Error::Unknown`]. If the replica is closed before the outcome, `done` is dropped without a
-    /// call.
+    /// [`Error::Unknown`].
+    ///
+    /// `done` is called exactly once. If the replica is closed before the outcome, the error is
+    /// [`Error::Unknown`] if the write's entry may be in the log, and [`Error::Closed`] otherwise;
+    /// a thread of the replica or the closing thread makes the call.
     pub fn write_with(
         &self,
         id: RequestId,
@@ -222,7 +212,8 @@ impl Replica {
         options: WriteOptions,
         done: impl FnOnce(Result<Committed>) + Send + 'static,
     ) {
-        self.shared.handle.spawn(self.group().write(id, set, options, done));
+        let callback = PendingCallback::new(done, Error::Closed);
+        self.shared.handle.spawn(self.group().write(id, set, options, callback));
     }
 
     /// Runs a transaction at the leader. `body` reads the applied state. Its writes commit if no
@@ -274,11 +265,13 @@ impl Replica {
             match (certified, answer) {
                 (Ok(()), Some((number, answer))) => {
                     let written = Written { certifier, number, answer };
-                    let (told, outcome) = std::sync::mpsc::channel();
-                    let tell = move |answer| drop(told.send(committed(id, answer)));
+                    let (sender, outcome) = std::sync::mpsc::channel();
+                    let unknown = Error::Unknown { id, reason: UnknownReason::Stopped };
+                    let callback = PendingCallback::new(move |outcome| drop(sender.send(outcome)), unknown);
+                    let tell = move |answer| callback.call(committed(id, answer));
                     let waiting = self.shared.group.waiting.clone();
                     self.shared.handle.spawn(waiting.follow(written, Some(id), options, Some(permit), tell));
-                    let Committed { index, reached, .. } = answered(id, outcome.recv().ok())?;
+                    let Committed { index, reached, .. } = outcome.recv().expect(CALLED)?;
                     return Ok(Committed { value, index, reached });
                 }
                 (Err(Refusal::Conflict(number)), _) => certifier.wait(number, CONFLICT_WAIT),
@@ -435,19 +428,6 @@ mod tests {
     use crate::store::Identity;
     use crate::transport::Tcp;
     use std::sync::OnceLock;
-
-    /// A closed replica drops the tasks of writes whose entries may be in its log.
-    #[test]
-    fn a_write_whose_task_is_dropped_has_an_unknown_outcome() {
-        let id = RequestId { client: 1, sequence: 2 };
-        let (told, answer) = oneshot::channel();
-        drop(told);
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        let outcome = Pin::new(&mut WriteFuture { id, answer }).poll(&mut context);
-        let Poll::Ready(Err(error)) = outcome else { panic!("{outcome:?}") };
-        assert_eq!(error.to_string(), Error::Unknown { id, reason: UnknownReason::Stopped }.to_string());
-        assert!(answered(id, None).is_err_and(|error| error.is_unknown()));
-    }
 
     #[test]
     fn strangers_are_refused_in_the_handshake() {

@@ -51,6 +51,40 @@ pub enum Outcome {
     NotCommitted,
 }
 
+/// The callback of a write. It is called exactly once, even if the task that owns it is dropped.
+pub(crate) struct PendingCallback<F: FnOnce(Result<Committed>)> {
+    callback: Option<F>,
+    /// Outcome of the write if the task is dropped.
+    dropped: Error,
+}
+
+impl<F: FnOnce(Result<Committed>)> PendingCallback<F> {
+    /// Makes a callback that gets the error `dropped` if it is dropped.
+    pub(crate) fn new(callback: F, dropped: Error) -> Self {
+        PendingCallback { callback: Some(callback), dropped }
+    }
+
+    /// Replaces the error for a drop.
+    pub(crate) fn set_dropped(&mut self, dropped: Error) {
+        self.dropped = dropped;
+    }
+
+    /// Passes the outcome to the callback.
+    pub(crate) fn call(mut self, outcome: Result<Committed>) {
+        if let Some(callback) = self.callback.take() {
+            callback(outcome);
+        }
+    }
+}
+
+impl<F: FnOnce(Result<Committed>)> Drop for PendingCallback<F> {
+    fn drop(&mut self) {
+        if let Some(callback) = self.callback.take() {
+            callback(Err(self.dropped.clone()));
+        }
+    }
+}
+
 /// An entry to propose to the Raft group.
 pub(crate) struct Proposal {
     request: Request,
@@ -199,3 +233,32 @@ pub(crate) fn committed(id: RequestId, answer: Result<(Applied, u64, Replicated)
 
 /// Longest wait for another transaction's outcome before a transaction runs again.
 pub(crate) const CONFLICT_WAIT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn a_callback_is_called_once_even_if_it_is_dropped() {
+        let outcomes = RefCell::new(Vec::new());
+        let callback = || {
+            PendingCallback::new(
+                |outcome: Result<Committed>| outcomes.borrow_mut().push(outcome),
+                Error::Closed,
+            )
+        };
+        let committed = Committed { value: (), index: 7, reached: Replicated::Quorum };
+        callback().call(Ok(committed));
+        drop(callback());
+        let mut queued = callback();
+        let id = RequestId { client: 1, sequence: 2 };
+        queued.set_dropped(Error::Unknown { id, reason: UnknownReason::Stopped });
+        drop(queued);
+        let outcomes = outcomes.into_inner();
+        let [Ok(first), Err(Error::Closed), Err(Error::Unknown { id: asked, reason })] = &outcomes[..] else {
+            panic!("{outcomes:?}");
+        };
+        assert_eq!((*first, *asked, *reason), (committed, id, UnknownReason::Stopped));
+    }
+}

@@ -108,6 +108,8 @@ pub struct Cluster {
     pub open: BTreeMap<ReplicaId, Replica>,
     /// Number of entries between two snapshots.
     pub snapshot_entries: u64,
+    /// Maximum number of writes in flight at a replica that is opened from now on.
+    pub in_flight_max: usize,
 }
 
 impl Cluster {
@@ -120,6 +122,7 @@ impl Cluster {
             addresses: BTreeMap::new(),
             open: BTreeMap::new(),
             snapshot_entries: 10_000,
+            in_flight_max: 4_096,
         };
         (1..=count).for_each(|id| cluster.open(id));
         cluster
@@ -128,9 +131,14 @@ impl Cluster {
     /// Makes a group of three replicas, and waits for a leader.
     pub fn of_three(engine: EngineKind) -> Self {
         let cluster = Self::replicas(3, engine);
-        cluster.open[&1].initialize(&cluster.addresses).expect("initialize");
-        cluster.leader();
+        cluster.initialize();
         cluster
+    }
+
+    /// Makes a group of all open replicas, and waits for a leader.
+    pub fn initialize(&self) {
+        self.open[&1].initialize(&self.addresses).expect("initialize");
+        self.leader();
     }
 
     pub fn open(&mut self, id: ReplicaId) {
@@ -141,6 +149,7 @@ impl Cluster {
         options.engine = Options { engine: self.engine.with(paged, memory), ..Options::default() };
         options.transport = Arc::new(Cuttable { from: id, cuts: self.cuts.clone() });
         options.snapshot_entries = self.snapshot_entries;
+        options.in_flight_max = self.in_flight_max;
         options.kept_entries = 10;
         options.heartbeat = Duration::from_millis(100);
         options.election = Duration::from_millis(600);

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, LONG, request};
 use katydid::EngineKind;
-use katydid_replica::{Error, Outcome, Replica, ReplicaId, UnknownReason, WriteOptions, WriteSet};
+use katydid_replica::{Error, Outcome, Replica, ReplicaId, Status, UnknownReason, WriteOptions, WriteSet};
 use std::collections::BTreeMap;
 use std::sync::RwLock;
 use std::time::Duration;
@@ -142,4 +142,66 @@ fn a_write_in_flight_at_a_leader_that_is_deposed_gets_an_outcome() {
     }
     assert_eq!(cluster.leader().resolve(request(client, 1)).expect("resolve"), Outcome::NotCommitted);
     assert_eq!(cluster.same_rows(&["t"])["t"].len(), 1);
+}
+
+/// Closes a leader while one write waits for a majority and another waits for its turn.
+fn writes_of_a_replica_that_ends(end: impl FnOnce(Replica)) {
+    let mut cluster = Cluster::replicas(0, EngineKind::Paged);
+    cluster.in_flight_max = 1;
+    (1..=3).for_each(|id| cluster.open(id));
+    cluster.initialize();
+    let leader = cluster.leader().clone();
+    let id = leader.status().id;
+    let client = leader.open_client().expect("a client");
+    let before = leader.status().last_index;
+    cluster.isolate(id);
+    let options = WriteOptions { wait: LONG, ..WriteOptions::default() };
+    let (sender, outcomes) = std::sync::mpsc::channel();
+    let write = |sequence| {
+        let sender = sender.clone();
+        let set = WriteSet::default().put("t", "k", "v");
+        leader.write_with(request(client, sequence), set, options, move |outcome| {
+            sender.send((sequence, outcome)).expect("the test listens");
+        });
+    };
+    write(1);
+    let is_appended = move |status: &Status| status.last_index > before;
+    leader.wait_until(LONG, is_appended).expect("the entry is in the log");
+    write(2);
+    cluster.open.remove(&id);
+    end(leader);
+    drop(sender);
+    let outcomes: Vec<_> = outcomes.iter().collect();
+    assert_eq!(outcomes.len(), 2, "each callback is called once: {outcomes:?}");
+    for (sequence, outcome) in outcomes {
+        match (sequence, outcome) {
+            (1, Err(Error::Unknown { id, reason })) => {
+                assert_eq!((id, reason), (request(client, 1), UnknownReason::Stopped));
+            }
+            (2, Err(Error::Closed)) => {}
+            (_, outcome) => panic!("write {sequence}: {outcome:?}"),
+        }
+    }
+}
+
+#[test]
+fn each_write_of_a_replica_that_is_closed_gets_one_outcome() {
+    writes_of_a_replica_that_ends(|replica| {
+        replica.close().expect("close");
+        let client = 1;
+        let (sender, outcome) = std::sync::mpsc::channel();
+        let set = || WriteSet::default().put("t", "k", "v");
+        replica.write_with(request(client, 3), set(), WriteOptions::default(), move |outcome| {
+            sender.send(outcome).expect("the test listens");
+        });
+        assert!(matches!(outcome.recv().expect("a call"), Err(Error::Closed)));
+        assert!(outcome.recv().is_err(), "it is called once");
+        let late = replica.write(request(client, 3), set(), WriteOptions::default());
+        assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+    });
+}
+
+#[test]
+fn each_write_of_a_replica_that_is_dropped_gets_one_outcome() {
+    writes_of_a_replica_that_ends(drop);
 }

@@ -57,8 +57,7 @@ fn the_log_is_purged_by_itself_and_every_replica_restarts_from_what_is_left() {
     let mut cluster = Cluster::replicas(0, EngineKind::Paged);
     cluster.snapshot_entries = 50;
     (1..=3).for_each(|id| cluster.open(id));
-    let members = (1..=3).map(|id| (id, cluster.address(id).to_owned())).collect();
-    cluster.open[&1].initialize(&members).expect("initialize");
+    cluster.initialize();
     let client = cluster.leader().open_client().expect("a client");
     for sequence in 1..=300_u64 {
         let set = WriteSet::default().put("t", sequence.to_be_bytes(), "x");
