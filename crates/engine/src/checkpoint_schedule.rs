@@ -34,7 +34,7 @@ use std::time::Instant;
 struct Stream {
     /// Position at which the next checkpoint is due.
     due: AtomicU64,
-    /// Position at which a commit notifies the worker: `due`, or earlier.
+    /// Position at which a commit notifies the worker: `due`, or a lower position.
     wake: AtomicU64,
 }
 

@@ -1,7 +1,7 @@
 //! Compaction, which gives the room of free pages back to the file system.
 //!
 //! The thread of the caller does all work, with the directory's lock. The engine rewrites the file;
-//! its module says what a crash leaves.
+//! the engine's module says what a crash leaves.
 
 use crate::control::{self, Shutdown};
 use crate::creation;

@@ -2,9 +2,9 @@
 //! position at which recovery begins.
 //!
 //! The file has two slots of 4 KiB, which are written alternately, by durable writes. The valid
-//! slot with the higher sequence number is the current one. Threads: the opener, then the
-//! checkpointer (one checkpoint at a time). The latch `state` is held from the choice of a slot to
-//! the end of the write.
+//! slot with the higher sequence number is the current one. The opening thread uses the file first,
+//! then each thread that takes a checkpoint, one at a time. The latch `state` is held from the
+//! choice of a slot to the end of the write.
 //!
 //! Invariants:
 //!
@@ -220,7 +220,7 @@ enum Finding {
 ///
 /// | one slot | other slot | finding |
 /// |---|---|---|
-/// | newer | any | newer: an older program must not go on from an older state |
+/// | newer | any | newer: this program must not continue from an older state |
 /// | valid | valid | the higher sequence |
 /// | valid | damaged, other | the valid one: the last update was torn |
 /// | damaged | damaged, other | corrupt |

@@ -33,10 +33,11 @@ pub struct PagedOptions {
     /// databases, or needs the memory for other work.
     pub cache_bytes: usize,
     /// Method of reading and writing pages. Default: [`Method::Buffered`], through the system's
-    /// page cache, so that free memory holds pages. [`Method::Direct`] suits a process that may use
-    /// most of the machine's memory: if `cache_bytes` is most of it, no page is in memory twice.
-    /// Commits are equally durable with both methods. The log has an option of its own
-    /// ([`LogOptions::method`](crate::LogOptions::method)). Each opening may choose another method.
+    /// page cache, so that free memory holds pages. [`Method::Direct`] bypasses the system's page
+    /// cache, so no page is in memory twice. It suits a process that may use most of the machine's
+    /// memory for `cache_bytes`. Commits are equally durable with both methods. The log has an
+    /// option of its own ([`LogOptions::method`](crate::LogOptions::method)). Each opening may
+    /// choose another method.
     pub page_method: Method,
     /// Bytes of undo kept in memory per transaction. Default 1 MiB. Transactions below this limit
     /// roll back without reading the log; larger ones read the rest of their undo from the log.

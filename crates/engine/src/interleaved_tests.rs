@@ -37,7 +37,8 @@ const CLIENTS: usize = 3;
 /// Number of shared keys.
 const KEYS: u8 = 5;
 const STREAMS: u16 = 2;
-/// Number of rows that no transaction changes, of a page each: more than the cache holds.
+/// Number of rows that no transaction changes. Each row takes a page, so together they are more
+/// than the cache holds.
 const FILLERS: u64 = 24;
 
 /// The number of the transaction that wrote a value.

@@ -40,7 +40,8 @@ pub(crate) struct Archived {
     directory: Arc<dyn Directory>,
     /// The stretches in order of positions, perhaps with gaps between them.
     places: Vec<LocatedStretch>,
-    /// In each stream, the end of the log that follows the wanted position without a gap.
+    /// For each stream, the end of the log that the archive has without a gap from the wanted first
+    /// position on.
     ends: Vec<Lsn>,
     /// The part that was read last.
     held: Mutex<Option<HeldPart>>,
@@ -94,7 +95,8 @@ impl Archived {
         let mut places: Vec<LocatedStretch> = Vec::new();
         let (mut reached, mut latest) = (Lsn::ZERO, SystemTime::UNIX_EPOCH);
         for (name, first, to) in names {
-            // A longer file has the bytes of this file, which a crash has kept from being removed.
+            // A longer file has the bytes of this file. This file is left only because a crash
+            // interrupted its removal.
             if to < reached || to == reached && first < to {
                 continue;
             }
@@ -142,7 +144,8 @@ impl Archived {
         Ok(Archived { directory, places, ends, held: Mutex::default() })
     }
 
-    /// The end, in each stream, of the log that follows the wanted position without a gap.
+    /// For each stream, the end of the log that the archive has without a gap from the wanted first
+    /// position on.
     pub(crate) fn ends(&self) -> &[Lsn] {
         &self.ends
     }

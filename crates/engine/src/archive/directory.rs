@@ -1,4 +1,4 @@
-//! A directory of archived stretches that grows.
+//! A growing directory of archived stretches.
 //!
 //! The program's thread runs this code. Stretches that are archived by one call go into one file,
 //! up to [`FILE_BYTES`]. A file of at least half the size of the file before it is joined with that
@@ -17,15 +17,15 @@ use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The file that is being written.
+/// Name of the file that is being written.
 const UNFINISHED: &str = "unfinished.new";
 
 /// Bytes of a file after which the next file is begun. Two files are not joined if they have more
 /// bytes than this together.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// A receiver of progress: bytes archived since the call, and bytes of durable log that are still
-/// to come.
+/// A receiver of progress: bytes archived since the call began, and bytes of durable log that are
+/// still to be archived.
 type OnProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// A directory in which the log of one database is archived, as files that [`Database::restore_to`]
@@ -107,8 +107,8 @@ impl LogArchive {
         let (mut files, mut superseded) = (Vec::<ArchivedFile>::new(), Vec::new());
         for (name, from, to) in Archived::names(&names) {
             match files.last() {
-                // The preceding file has the bytes of this file, which a crash has kept from being
-                // removed.
+                // The preceding file has the bytes of this file. This file is left only because a
+                // crash interrupted its removal.
                 Some(last) if to <= last.to => superseded.push(name),
                 _ => {
                     let bytes = directory.open_read_only(&name)?.len()?;

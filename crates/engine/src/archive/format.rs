@@ -93,7 +93,7 @@ pub(crate) struct StreamPart {
     pub(crate) last: Option<RecordMark>,
 }
 
-/// The head of a stretch, and its part of each stream.
+/// The head of a stretch, and the stretch's part of each stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StretchHead {
     pub(crate) head: Head,
@@ -308,7 +308,7 @@ pub(crate) fn sum_of(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// Writes the checksum of a head into it.
+/// Writes the checksum of a head into the head.
 pub(super) fn mend(head: &mut [u8; HEAD]) {
     let sum = head_sum(head);
     head[12..16].copy_from_slice(&sum.to_le_bytes());

@@ -1,6 +1,6 @@
 //! A position in the feed, which a program can store.
 //!
-//! No I/O. The text form is `stamp@lsn,lsn,...` with one LSN for each stream.
+//! Nothing here does I/O. The text form is `stamp@lsn,lsn,...` with one LSN for each stream.
 
 use crate::error::Error;
 use crate::{CommitStamp, Lsn};
@@ -30,7 +30,8 @@ impl ChangePosition {
         self.stamp
     }
 
-    /// For each stream, the first position of the log that a feed needs to continue here.
+    /// For each stream, the first position of the log that a feed needs to continue at this
+    /// position.
     pub fn log_from(&self) -> &[Lsn] {
         &self.from
     }

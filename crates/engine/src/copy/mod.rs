@@ -19,8 +19,8 @@
 //! 3. A failure in the directory of the copy does not affect the source, because copy and source
 //!    have different gates.
 //!
-//! A crash before (2) leaves an empty directory; a crash before (5) an incomplete copy, which can
-//! be removed; a crash after (5) the whole copy.
+//! A crash before (2) leaves an empty directory. A crash between (2) and (5) leaves an incomplete
+//! copy, which can be removed. A crash after (5) leaves the whole copy.
 
 mod manifest;
 mod pace;

@@ -61,8 +61,8 @@ pub(super) struct HeldPoint {
 /// The locks of one transaction.
 ///
 /// One thread at a time uses a transaction, which the exclusive borrows of the lock calls ensure;
-/// the transaction may move to another thread. The owner must call `Locks::release_all` before the
-/// list is dropped.
+/// the transaction may move to another thread. `Locks::release_all` must be called before the list
+/// is dropped.
 pub(crate) struct TxnLocks {
     id: TxnId,
     spaces: Vec<HeldSpace>,
@@ -155,8 +155,8 @@ impl TxnLocks {
 
     /// Returns the index of `space` in `spaces`, and adds `space` if it is new.
     pub(super) fn enter(&mut self, space: &Arc<LockSpace>) -> u32 {
-        // Searched from the end, because a transaction mostly makes several calls on one table in a
-        // row.
+        // The list is searched from the end, because a transaction mostly makes several calls on
+        // one table in a row.
         let at = self.spaces.iter().rposition(|held| Arc::ptr_eq(&held.space, space)).unwrap_or_else(|| {
             self.spaces.push(HeldSpace {
                 space: space.clone(),

@@ -7,10 +7,10 @@
 //!
 //! 1. A range is in the list and counted before its thread visits the first shard (see `space`).
 //! 2. A transaction has at most [`RANGES_MAX`] ranges in a table. An interval that overlaps or
-//!    touches one of them extends that range; any other interval beyond this number extends the
-//!    last range over the keys between. Writers compare their key with every range, so more ranges
-//!    would slow all writers; instead, a transaction with that many scans also locks keys that it
-//!    has not read.
+//!    touches one of them extends that range; once a transaction has this number of ranges, any
+//!    other interval extends the last range over the keys between. Writers compare their key with
+//!    every range, so more ranges would slow all writers; instead, a transaction with more scans
+//!    also locks keys that it has not read.
 //! 3. An extension is a separate range until it is granted, and is then merged into the range that
 //!    it extends.
 
@@ -109,7 +109,7 @@ impl Locks {
             if survey.writers.is_empty() && waiting.is_empty() {
                 drop(graph);
                 let id = settle(space, &mut ranges, id, into);
-                // The waiting points that this range has overtaken now wait for it.
+                // The waiting points that this range has overtaken now wait for the range.
                 let keys = ranges.points_in(&interval);
                 self.review_points(space, &mut ranges, &keys, Edges::New, &mut wakes);
                 drop(ranges);
@@ -196,14 +196,16 @@ impl Locks {
         for range in ranges.waiting() {
             let Some(wanted) = &mut range.wanted else { continue };
             wanted.blockers.retain(|blocker| Some(*blocker) != ended);
-            // The graph does not grant a victim; its own thread removes its range from the list.
+            // The graph does not grant a victim; the victim's own thread removes the victim's range
+            // from the list.
             if wanted.blockers.is_empty() && self.graph.lock().grant(range.txn, wakes) {
                 range.wanted = None;
                 granted.push(range.interval.clone());
             }
         }
         for interval in granted {
-            // Waiting points that have overtaken the range while it waited now wait for it.
+            // Waiting points that were overtaken by the range while it waited now wait for the
+            // range.
             let keys = ranges.points_in(&interval);
             self.review_points(space, ranges, &keys, Edges::New, wakes);
         }

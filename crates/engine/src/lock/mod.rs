@@ -309,9 +309,9 @@ impl Locks {
         }
     }
 
-    /// Ends the caller's wait if its time is over or if it waits for its own thread. Returns `None`
-    /// if the wait continues, or if another thread has already ended it; its outcome is then in the
-    /// parker (rule 1 of `wait`).
+    /// Ends the caller's wait if the wait's time is over or if the caller waits for its own thread.
+    /// Returns `None` if the wait continues, or if another thread has already ended the wait; the
+    /// outcome is then in the parker (rule 1 of `wait`).
     fn give_up(&self, me: TxnId, is_time_over: bool) -> Option<Conflict> {
         let own = self.owners.of_this_thread(me);
         if own.is_empty() && !is_time_over {

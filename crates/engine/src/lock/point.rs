@@ -47,8 +47,8 @@ impl Locks {
             let entry = shard.entry(key);
             let ticket = ranges.ticket();
             let mut place = entry.place_for(upgrade);
-            // Three kinds of blockers: holders of the point or of ranges around it, waiters before
-            // this request in the queue, and ranges that waited first.
+            // There are three kinds of blockers: holders of the point or of ranges around it,
+            // waiters before this request in the queue, and ranges that began to wait earlier.
             let (mut held, mut queued, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
             entry.holders_against(me, mode, &mut held);
             entry.queued_against(place, mode, &mut queued);
@@ -87,7 +87,7 @@ impl Locks {
             if granted || jumps {
                 retrace(entry, key, &ranges, &mut graph);
                 // All new edges lead to this transaction, so every cycle that they close contains
-                // it. If it does not wait, there is no such cycle.
+                // it. If this transaction does not wait, there is no such cycle.
                 graph.break_cycles(me, &mut wakes);
             }
             if granted {
@@ -206,7 +206,7 @@ pub(super) fn grant_next(
         }
         if !blocked.is_empty() || entry.is_held_against(txn, mode) {
             if mode == PointMode::Exclusive {
-                // All waiters behind an exclusive one are blocked by it.
+                // An exclusive waiter blocks all waiters behind it.
                 return;
             }
             place += 1;

@@ -8,7 +8,7 @@
 //!    exclusively. The range is granted when it has no blockers. The first blockers are those that
 //!    the visit of all shards has found. While the range is registered, exclusive points are
 //!    granted only under the range mutex, and each transaction that is granted a point inside the
-//!    range is added.
+//!    range is added to the blockers.
 //! 3. A transaction is removed from the blockers of a range only after it has left all shards, or
 //!    when the blockers are recomputed.
 
@@ -149,7 +149,7 @@ pub(super) struct RangeLock {
     pub(super) id: RangeId,
     pub(super) txn: TxnId,
     pub(super) interval: Interval,
-    /// `None` once granted.
+    /// `None` once the range is granted.
     pub(super) wanted: Option<Wanted>,
 }
 
@@ -175,8 +175,8 @@ impl Ranges {
         Ticket(self.tickets)
     }
 
-    /// Adds a range that waits. The caller counts it in the table's range count before it visits
-    /// the shards.
+    /// Adds a range that waits. The caller adds the range to the table's range count before the
+    /// caller visits the shards.
     pub(super) fn register(&mut self, txn: TxnId, interval: Interval) -> RangeId {
         let id = RangeId(self.ticket());
         self.locks.push(RangeLock { id, txn, interval, wanted: Some(Wanted::default()) });

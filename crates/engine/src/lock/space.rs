@@ -104,9 +104,9 @@ pub(crate) struct LockSpace {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     pub(super) ranges: Mutex<Ranges>,
     range_count: AtomicUsize,
-    /// The greatest commit end of a transaction that removed a key. The transaction writes it
-    /// before it releases its locks. So a thread that finds the key's lock released also reads this
-    /// value; the mutex of the key's shard orders the write before the read.
+    /// The greatest commit end of a transaction that removed a key. The transaction writes this
+    /// value before it releases its locks. So a thread that finds the key's lock released also
+    /// reads this value; the mutex of the key's shard orders the write before the read.
     removed: AtomicU64,
     /// The table's name, for errors. A leaf latch; empty until the table gets its handle.
     name: Mutex<Arc<str>>,
@@ -206,7 +206,7 @@ impl LockSpace {
             Some(entry) => {
                 let queue = entry.queue();
                 // An upgrade changes the edges of waiters, so it takes the slow path if there are
-                // any.
+                // waiters.
                 if entry.is_held_against(txn, mode)
                     || queue.iter().any(|waiter| upgrade || !mode.admits(waiter.mode))
                 {

@@ -76,7 +76,7 @@ impl Uncovered {
         self.replayed.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether a change is in no checkpoint.
+    /// Returns whether there is a change that no checkpoint has.
     pub(crate) fn is_any(&self, log: &Log) -> bool {
         self.replayed.load(Ordering::Relaxed) || self.has_appended(log)
     }

@@ -59,8 +59,8 @@ impl Engine {
         if self.gate.is_shut() {
             return Err(self.poison_error());
         }
-        // Read after the cut is known: a table gets its number before a record names it, so this
-        // number is above those of all tables that the log below the cut names.
+        // The control file is read after the cut is known: a table gets its number before a record
+        // names it, so this number is above those of all tables that the log below the cut names.
         let next_table = self.control.get().next_table;
         let stamp = self.greatest_stamp(&from, &cut)?;
         let folder = target.directory.subdirectory(LOG_FOLDER)?;

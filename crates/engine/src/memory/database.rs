@@ -172,8 +172,8 @@ impl Engine for MemoryDatabase {
         let Some(table) = self.open_table(name)? else { return Ok(false) };
         let engine = self.engine();
         engine.check_writable()?;
-        // Called without `ddl`, because the transaction that is waited for may need `ddl` to create
-        // a table.
+        // This thread waits without `ddl`, because the transaction that it waits for may need `ddl`
+        // to create a table.
         match table.close(engine.options.lock_wait, || engine.opening.is_closing()) {
             Closing::Closed => {}
             Closing::Dropped => return Ok(false),

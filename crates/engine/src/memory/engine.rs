@@ -9,8 +9,8 @@
 //! 2. A transaction is acknowledged when its record and all its dependencies are as durable as it
 //!    asked. With `LockRelease::AfterDurable` no other transaction has seen its versions before
 //!    that.
-//! 3. After the gate has shut no record is written. Versions whose status is not known stay so
-//!    until the database is opened again. A transaction that has seen such a version is not
+//! 3. After the gate has shut no record is written. Versions whose status is not known stay in
+//!    doubt until the database is opened again. A transaction that has seen such a version is not
 //!    acknowledged.
 
 use super::checkpoint::CheckpointFolder;

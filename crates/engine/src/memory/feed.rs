@@ -44,10 +44,10 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Feeds that wait for the end of a transaction (invariant 3).
 #[derive(Debug, Default)]
 pub(crate) struct FeedWakers {
-    /// Number of wakers in `wakers`, changed under the latch of `wakers`. A feed changes it before
-    /// it looks at the slots once more; a thread that has ended a transaction reads it.
-    /// Sequentially consistent, like the slots: either the feed finds that the transaction has
-    /// ended, or the thread finds the waker.
+    /// Number of wakers in `wakers`, changed under the latch of `wakers`. A feed changes the number
+    /// before it looks at the slots once more; a thread that has ended a transaction reads the
+    /// number. Sequentially consistent, like the slots: either the feed finds that the transaction
+    /// has ended, or the thread finds the waker.
     waiting: AtomicUsize,
     /// A leaf latch. No thread calls or drops a waker while it holds this latch.
     wakers: Mutex<Vec<Waker>>,
@@ -276,8 +276,8 @@ impl MemoryFeed {
         Ok(true)
     }
 
-    /// Waits until a stream has more durable records. During a round only the streams below their
-    /// noted ends count.
+    /// Waits until a stream has more durable records. During a round only those streams count that
+    /// have not reached their noted ends.
     fn poll_streams(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         let mut failed = None;
         let ends = self.round.as_ref().map(|round| &round.ends);

@@ -44,8 +44,8 @@ fn open(
         None => streams_of(own),
     };
     let folder = match &control {
-        // Checked before a file is made in the folder, because the next opening would take an empty
-        // log for this database's log.
+        // This is checked before a file is made in the folder, because the next opening would take
+        // an empty log for this database's log.
         Some(_) => match directory.existing_subdirectory(LOG_FOLDER)? {
             Some(folder) if folder.list()?.iter().any(|name| LOG_FILES.contains(&name.as_str())) => folder,
             Some(_) => return Err(missing(LOG_FILES[usize::from(streams > 1)])),
@@ -162,7 +162,7 @@ pub(super) fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
         log.reserve_bytes /= streams;
     }
     if let Some(memory) = log.medium.memory_mut() {
-        // Rounded down to a power of two, because there is no memory for more.
+        // The size is rounded down to a power of two, because there is no memory for more.
         memory.bytes = 1 << ring(memory.bytes).ilog2();
     }
     log

@@ -28,8 +28,8 @@ fn get(database: &Database, table: &str, key: &str) -> Option<Vec<u8>> {
 }
 
 /// A `Buffered` transaction changes a row of each of two tables while a checkpoint walks them. The
-/// machine crashes when the checkpoint is done. After that the transaction is there whole, or not
-/// at all.
+/// machine crashes when the checkpoint is done. After recovery the transaction is there whole, or
+/// not at all.
 #[test]
 fn a_checkpoint_beside_a_commit_has_no_half_of_it() {
     for_seeds(120, |seed| {

@@ -200,7 +200,7 @@ impl Recovery {
         self.loader.load(&mut found)
     }
 
-    /// Returns the store and the tables of its catalog. `report` is that of the log.
+    /// Returns the store and the tables of its catalog. `report` is the log's report of the replay.
     pub(super) fn finish(self, report: &ReplayReport, log: Arc<dyn LogView>) -> Result<Recovered> {
         let Recovery { loader, background, manifest, .. } = self;
         let checkpointed = manifest.as_ref().map_or(0, |manifest| manifest.greatest);

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | 0 | 4 | `KTCB` |
 //! | 4 | 4 | kind: 1 rows, 2 the end of the part |
-//! | 8 | 4 | the part |
+//! | 8 | 4 | number of the part |
 //! | 12 | 4 | number of the block in its part, from 0 |
 //! | 16 | 4 | bytes of payload |
 //! | 20 | 4 | number of rows in the payload |

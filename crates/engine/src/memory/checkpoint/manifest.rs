@@ -85,7 +85,7 @@ fn seal(head: &mut [u8], magic: [u8; 8], identity: Identity) {
     mend(head);
 }
 
-/// Writes the checksum of a head into it.
+/// Writes the checksum of a head into the head.
 pub(super) fn mend(head: &mut [u8]) {
     let sum = sum_of(head);
     head[12..16].copy_from_slice(&sum.to_le_bytes());

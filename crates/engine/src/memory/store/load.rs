@@ -46,7 +46,7 @@ impl Loader {
         Loader { settings, tables: RwLock::default(), limit, deleted: Mutex::default() }
     }
 
-    /// Loads versions. Loading many at a time is cheaper.
+    /// Loads versions. Loading many versions in one call is cheaper.
     ///
     /// # Errors
     /// `Error::MemoryFull`.
@@ -60,7 +60,8 @@ impl Loader {
         if !deleted.is_empty() {
             self.deleted.lock().append(&mut deleted);
         }
-        // Only the difference is charged, because a log may have any number of versions of a key.
+        // Only the difference between loaded and replaced bytes is charged, because a log may have
+        // any number of versions of a key.
         if bytes.freed > bytes.held {
             self.limit.release(bytes.freed - bytes.held);
         } else if !self.limit.try_charge(bytes.held - bytes.freed) {

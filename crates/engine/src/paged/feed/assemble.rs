@@ -127,8 +127,8 @@ impl Assembler {
             COMMIT => {
                 let stamp = CommitStamp::of_commit_at(record.end);
                 let Some(open) = self.remove(txn) else {
-                    // All changes of the transaction were undone, or lie below the records that
-                    // were read.
+                    // The feed knows no change of this transaction: all its changes were undone, or
+                    // lie below the records that were read.
                     let prev = previous(record.chain).map_err(|fault| fault.at(record.lsn))?;
                     let is_cut = prev != Lsn::ZERO;
                     return Ok(if is_cut { Step::CutOff(stamp) } else { Step::Nothing });
@@ -240,7 +240,8 @@ impl Assembler {
                         let name = self.names.get(&table).cloned();
                         changes.push(Change::TableLoaded { table, name });
                     }
-                    // These are the steps of a load before and after its commit.
+                    // The feed does not show the entry that a load makes before its commit, nor the
+                    // removal of the entry after the commit.
                     CatalogKey::Load { .. } => {}
                     CatalogKey::Malformed => return Err("a key of the catalog is malformed"),
                 },

@@ -62,8 +62,8 @@ impl Pool {
     /// frame's latch, and releases it afterwards.
     pub(super) fn reject(&self, page: PageId, body: &Exclusive) {
         let latch = ArcRwLockWriteGuard::rwlock(body);
-        // Other threads may wait for its latch, so the last of them drops the frame, and the pool
-        // does not reuse it.
+        // Other threads may wait for the frame's latch, so the last of them drops the frame, and
+        // the pool does not reuse it.
         if self.shard(page).remove(page, latch).is_some() {
             self.resident.fetch_sub(1, Ordering::Relaxed);
         }
@@ -101,19 +101,20 @@ impl Pool {
         Ok(())
     }
 
-    /// Reads those of `pages` that are not in memory, neighbours with one read, as far as there is
-    /// room without writing anything back. Returns the number of pages read. Announces several
-    /// reads to the system before the first is made, so that they are under way together. Leaves
-    /// out a page that cannot be read or is corrupt; `read` will report it.
+    /// Reads those of `pages` that are not in memory, with one read for several pages near each
+    /// other. Stops when a frame could be had only by writing pages back. Returns the number of
+    /// pages read. Announces several reads to the system before the first is made, so that they are
+    /// under way together. Leaves out a page that cannot be read or is corrupt; `read` will report
+    /// it.
     ///
-    /// Waits for the device, and for no latch. The caller should hold none.
+    /// Waits for the device, and for no latch. The caller should hold no latch.
     pub(crate) fn prefetch(&self, pages: &[PageId]) -> Result<usize> {
         let _visit = self.shared.wal.visit()?;
         let mut wanted = pages.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
-        // Allocated when there is something to read, and not larger than needed, because zeroing it
-        // is most of a call's cost.
+        // The buffer is allocated when there is something to read, and no larger than needed,
+        // because zeroing it is most of a call's cost.
         let mut buffer = AlignedBuffer::new_zeroed(0);
         let (mut rest, mut loaded, mut is_full) = (wanted.as_slice(), 0, false);
         while !rest.is_empty() && !is_full {
@@ -168,7 +169,8 @@ impl Pool {
         Ok(false)
     }
 
-    /// Place in the file and length in bytes of a read from the first to the last page of `frames`.
+    /// Offset in the file, and length in bytes, of a read from the first to the last page of
+    /// `frames`.
     fn place_of(&self, frames: &[(PageId, Exclusive)]) -> Option<(u64, usize)> {
         let ((first, _), (last, _)) = (frames.first()?, frames.last()?);
         let span = (last.get() - first.get() + 1) as usize * self.page_bytes;
