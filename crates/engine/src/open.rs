@@ -10,9 +10,9 @@
 //! and with them the commits that were acknowledged on top of them.
 //!
 //! A creation makes everything but the control file, each part durable, and then the control file.
-//! A crash during it leaves files without a control file. The next opening begins the creation
-//! again if it finds only files that a creation makes ([`crate::creation`]); it refuses a database
-//! that has lost its control file.
+//! A crash during the creation leaves files without a control file. The next opening begins the
+//! creation again if it finds only files that a creation makes ([`crate::creation`]). If it finds
+//! other files, the database has lost its control file, and the opening refuses the database.
 
 use crate::control::{self, Control, ControlFile};
 use crate::copy::{Extension, Pace, Target, Unopened, refuse_incomplete};

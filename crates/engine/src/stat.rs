@@ -162,9 +162,9 @@ pub struct PagedStat {
     pub checkpoint_lsn: Lsn,
     /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// Number of pages in the store, free pages included.
+    /// Number of pages of the database file, free pages included.
     pub pages: u64,
-    /// Number of free pages in the store.
+    /// Number of free pages of the database file.
     pub pages_free: u64,
     /// Method of reading and writing pages:
     /// [`PagedOptions::page_method`](crate::PagedOptions::page_method), or the method to which it
@@ -288,7 +288,7 @@ pub struct LogStat {
     pub wakeups: u64,
     /// Bytes of all log files, including files kept for reuse.
     pub bytes_on_disk: u64,
-    /// Bytes of log prepared ahead.
+    /// Bytes of log space prepared for later records.
     pub prepared: u64,
     /// Incarnation of the log: the number of its openings.
     pub incarnation: u32,

@@ -11,7 +11,7 @@
 //! 1. After [`Calls::refuse`] with [`CLOSING`] no call enters. After [`Calls::refuse`] with
 //!    [`ENDING`] no visit begins either.
 //! 2. A call or visit that entered before is counted until it leaves, even if it leaves by a panic.
-//!    [`Calls::drain`] waits for its end.
+//!    [`Calls::drain`] waits until the count is zero.
 //! 3. A thread that holds `asleep` takes no other lock and does not block.
 //!
 //! There is one atomic word for each shard:

@@ -159,7 +159,7 @@ impl Shard {
     }
 
     /// Returns the first slot that `took` accepts, from `hint` to the end and then from the first
-    /// slot on. Adds a block if there is none.
+    /// slot on. Adds a block if `took` accepts no slot.
     #[cold]
     fn search(&self, hint: usize, took: impl Fn(usize) -> bool) -> usize {
         loop {

@@ -1,7 +1,8 @@
 //! The transactions that have written and have not ended, and the sessions through which their
 //! records get into the log.
 //!
-//! Runs on transaction threads; the checkpointer reads the table. Invariants:
+//! Transaction threads run this code. The thread that takes a checkpoint reads the table.
+//! Invariants:
 //!
 //! 1. A thread takes a slot's latch (rank 5) before it appends a record of the slot's transaction,
 //!    and releases the latch after it has updated the slot. A checkpoint captures the slots after

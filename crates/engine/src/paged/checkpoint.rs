@@ -17,7 +17,8 @@
 //! 1. Every transaction that has a record below the begin record and has not ended by then is
 //!    captured, with its first LSN (`active`, rule 1). Every page that a record below the begin
 //!    record changed is captured, unless the change is durable in place (`Pool::dirty_pages`).
-//!    Analysis finds the rest by reading the log from the begin record on.
+//!    Analysis finds later transactions and dirty pages by reading the log from the begin record
+//!    on.
 //! 2. The log is trimmed at most to the least of these positions: the begin record, the captured
 //!    recovery LSNs, and the captured first LSNs. So redo and undo find everything they need from
 //!    the checkpoint that the control file names.
@@ -188,8 +189,8 @@ impl Engine {
         let _turn = self.schedule.turn.lock();
         if is_needed() {
             if self.log.is_bounded() {
-                // This includes pages whose latches are held now, because a dirty page keeps the
-                // log from its recovery LSN on.
+                // `flush_all` includes pages whose latches are held now, because a dirty page keeps
+                // the log from its recovery LSN on.
                 self.pool.flush_all()?;
             } else {
                 self.pool.flush_older(self.log.reserved())?;

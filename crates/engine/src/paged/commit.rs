@@ -3,8 +3,8 @@
 //!
 //! Runs on the thread of the transaction. Invariants:
 //!
-//! 1. A transaction releases nothing before its commit record has a position in the log; with
-//!    `LockRelease::AfterDurable`, nothing before that record is durable.
+//! 1. A transaction releases no lock before its commit record has a position in the log. With
+//!    `LockRelease::AfterDurable`, it releases no lock before that record is durable.
 //! 2. The deferred frees of a committed transaction are made before its locks are released. If that
 //!    fails, `unfinished` makes them later: the commit stands.
 //!
@@ -142,8 +142,9 @@ impl Engine {
     }
 
     /// Makes the deferred frees of a committed transaction. No transaction can reach the freed
-    /// pages any more, because this one held the keys exclusively until after its commit. If a free
-    /// fails, the slot stays occupied and keeps the log, so the call can be repeated.
+    /// pages any more, because the committed transaction held the keys exclusively until after its
+    /// commit. If a free fails, the slot stays occupied and keeps the log, so the call can be
+    /// repeated.
     pub(crate) fn finish_commit(&self, writer: &mut Writer) -> Result<()> {
         let chains = writer.slot.lock().chains.clone();
         for chain in chains {

@@ -2,7 +2,8 @@
 //!
 //! Runs on the caller's thread, which has the directory's lock, on a database that was closed
 //! cleanly. Every page in place is whole, and no record above the last checkpoint changes a page,
-//! so the log fits the old file and the new one alike. The rename in (3) is the switch. The steps:
+//! so the log fits the old file and the new one alike. From the rename in step 3 on, the new file
+//! is the database file. The steps:
 //!
 //! 1. the new file is written under another name and made durable: pages in use in their old order,
 //!    one directly after the other, with renumbered links to other pages;
@@ -18,8 +19,8 @@
 //! 3. If a page does not have the bytes that were written, or links to a page not in use, the
 //!    compaction ends with an error and changes nothing.
 //!
-//! A crash before (3) leaves the old file, and perhaps the new one under its other name, which the
-//! next run writes over. The next opening creates a missing double-write area.
+//! A crash before step 3 leaves the old file, and perhaps the new one under its other name, which
+//! the next run writes over. The next opening creates a missing double-write area.
 
 use crate::Lsn;
 use crate::control::Control;
@@ -147,7 +148,8 @@ enum Source {
     Page(PageId),
 }
 
-/// The pages in use that move: all except the file's own. The catalog's root keeps its number.
+/// The pages that move: all pages in use except the file's own pages (0, 1 and 2, and the maps).
+/// The catalog's root keeps its number.
 struct Used {
     page_bytes: usize,
     /// One bit for each page of the old file; set if the page moves.
@@ -296,8 +298,8 @@ impl<'a> Writer<'a> {
 mod tests {
     use super::*;
 
-    /// Compares `Used` with a list of places, across borders of maps. A map of 4,096 bytes has
-    /// 32,384 bits.
+    /// Compares the page numbers that `Used` computes with a list, across borders of maps. A map of
+    /// 4,096 bytes has 32,384 bits.
     #[test]
     fn places_are_those_of_a_list() {
         let page_bytes = 4096;

@@ -1,7 +1,7 @@
 //! Copying a paged database: its pages while other threads change them, then the log that makes
 //! them one consistent state.
 //!
-//! Runs on the thread that copies, beside all other threads. The thread takes four steps:
+//! Runs on the thread that copies, while all other threads run too. The thread takes four steps:
 //!
 //! - (1) while no checkpoint can run, pin the log at its start and read the control file;
 //! - (2) copy pages from the file, in the order of their numbers;
@@ -184,8 +184,8 @@ impl Pages for OpenPages<'_> {
                 header::seal(buffer);
                 Ok(())
             }
-            // Rule 4. A transaction that takes the page later makes it anew, by a record of the
-            // copied log.
+            // The damaged page is free (rule 4). A transaction that takes the page later makes it
+            // anew, by a record of the copied log.
             Err(Error::Corrupt { .. }) if !engine.space.is_taken(page) => {
                 buffer.fill(0);
                 Ok(())

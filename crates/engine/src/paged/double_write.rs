@@ -178,8 +178,8 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 /// Contents of a header block of the area. Decoding panics on no input.
 #[derive(Debug, PartialEq, Eq)]
 enum Header {
-    /// The header was never written, or an interrupted write left arbitrary bytes in it. No
-    /// in-place write of that batch has begun.
+    /// The header was never written, or an interrupted write left arbitrary bytes in it. If a write
+    /// of the header was interrupted, no in-place write of the header's batch has begun.
     Nothing,
     /// A valid header of a newer version.
     Newer(u32),

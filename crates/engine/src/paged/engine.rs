@@ -206,8 +206,8 @@ impl Engine {
     #[cold]
     pub(crate) fn poison(&self, what: &'static str) -> Error {
         let error = self.barrier.poison(what);
-        // Waits for locks end now, because transactions that cannot be rolled back never release
-        // theirs.
+        // All waits for locks end now, because transactions that cannot be rolled back never
+        // release theirs.
         self.locks.shut();
         error
     }

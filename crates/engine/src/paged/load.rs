@@ -46,7 +46,7 @@ use std::sync::Arc;
 /// Room in the log for the records of steps 3 and 4, in pages.
 const COMMIT_PAGES: u64 = 8;
 
-/// A load under way. Dropping it gives the load up.
+/// A load under way. Dropping this value gives the load up.
 pub(crate) struct PagedLoad {
     database: PagedDatabase,
     table: Arc<PagedTable>,

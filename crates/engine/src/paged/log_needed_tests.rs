@@ -99,8 +99,8 @@ fn a_write_back_is_never_ahead_of_the_log_that_its_header_says_is_durable() {
         rounds(&device, Some(from)).expect_err("a crash");
         in_place(&device.reopen_with(0, Survival::DropAll))
     };
-    // Numbers of crashes between the header's write and the last page's, and of crashes with some
-    // pages of the second round in place.
+    // Number of crashes between the write of the header and the write of the last page, and number
+    // of crashes with some pages of the second round in place.
     let (mut announced, mut partly) = (0, 0);
     for step in from..to {
         let survivals = [Survival::DropAll, Survival::KeepAll, Survival::Random, Survival::Prefix];

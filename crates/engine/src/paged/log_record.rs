@@ -13,8 +13,8 @@
 //! | `CHECKPOINT_ACTIVE` | per transaction: `txn u64`, `state u64`, `first u64`, `last u64`, `chains u64`, the chains |
 //! | `CHECKPOINT_END` | `begin u64`, `next transaction u64`, `next table u64` |
 //!
-//! Each part of a checkpoint has the LSN of the checkpoint's begin record in `prev`. This tells the
-//! parts of an unfinished checkpoint from those of the checkpoint that the control file names.
+//! Each part of a checkpoint has the LSN of the checkpoint's begin record in `prev`. The LSN tells
+//! the parts of an unfinished checkpoint from those of the checkpoint that the control file names.
 
 use crate::ids::TxnId;
 use crate::{Chain, Lsn};
@@ -63,7 +63,7 @@ pub(crate) struct ActiveEntry {
     pub(crate) chains: Vec<u64>,
 }
 
-/// The rule that a payload breaks. It is reported as corruption at the record's LSN.
+/// The rule that a payload breaks. The breach is reported as corruption at the record's LSN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 

@@ -5,11 +5,12 @@
 //! begins at that record, the transaction is the log's head, and no checkpoint is taken, because a
 //! checkpoint's records would use up the room that is kept for the end of that transaction.
 //!
-//! A transaction that then needs room waits for others to end, at most as long as for a lock. It
-//! fails with `LogFull` at once if the oldest transaction that has written waits for it through
-//! locks. The oldest itself waits at most 20 ms (`AS_OLDEST`). So a transaction that waits longer
-//! waits for the oldest, then for the next oldest. A cycle of waits always includes a wait for a
-//! lock of a transaction that waits here, and that transaction finds the cycle.
+//! A transaction that then needs room waits for others to end, at most as long as for a lock. The
+//! waiting transaction fails with `LogFull` at once if the oldest transaction that has written
+//! waits, through locks, for the waiting one. The oldest itself waits at most 20 ms (`AS_OLDEST`).
+//! So a transaction that waits longer than 20 ms waits until the oldest transaction ends, then
+//! until the next oldest ends. A cycle of waits always includes a wait for a lock of a transaction
+//! that waits here, and that transaction finds the cycle.
 
 use crate::Lsn;
 use crate::error::{Error, Result};

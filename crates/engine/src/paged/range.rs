@@ -264,7 +264,7 @@ impl PagedRange {
     }
 
     /// Turns the copied entries into the fetched ones. With `more`, further entries may lie beyond
-    /// them, up to `reach`.
+    /// the copied ones, up to `reach`.
     fn take_over(&mut self, end: Direction, reach: Bound<Vec<u8>>, more: bool) {
         let fetched = self.fetched(end);
         fetched.left = 0..fetched.batch.len();

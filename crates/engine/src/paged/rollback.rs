@@ -5,8 +5,10 @@
 //! page. The operation is logged as a compensation record, which names the next change to undo.
 //! Invariants:
 //!
-//! 1. A change is undone at most once. The `undo_next` of its compensation record lies beyond the
-//!    change; after the append the thread moves `undo_next` in memory.
+//! 1. A change is undone at most once. The `undo_next` of its compensation record names the next
+//!    older change, and recovery continues there. The thread moves the writer's own `undo_next`
+//!    after the operation on the tree has returned. So an operation whose record was appended must
+//!    not return an error, except for a bug.
 //! 2. Undo needs no locks: the transaction still holds the locks under which it made its changes,
 //!    or, at restart, no other transaction runs.
 //!
@@ -33,7 +35,8 @@ impl Engine {
             let failed = |fault: Malformed| fault.at(at);
             if kind == COMPENSATION {
                 at = decode_compensation(&payload).map_err(failed)?.0;
-                // The change that this record undid needs no room for undo any more.
+                // The change that this compensation record has undone needs no room for undo any
+                // more.
                 writer.undone(at, 0);
                 continue;
             }

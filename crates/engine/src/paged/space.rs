@@ -16,10 +16,10 @@
 //! 1. A page that is in use in a map, or reserved, has its bit set in `used`. No caller is handed a
 //!    page whose bit is set.
 //! 2. A page is handed out only if the file reaches beyond it, filled with zeros and durable. So
-//!    writing a page never meets a full device. Only growth of the file can meet one, and it fails
-//!    before the caller has changed anything.
-//! 3. `Normal` reservations leave `reserve` free pages, so that rollback and restart can continue
-//!    when the device is full.
+//!    writing a page never meets a full device. Only growth of the file can meet a full device, and
+//!    the growth fails before the caller has changed anything.
+//! 3. `Normal` reservations leave [`RESERVE_PAGES`] free pages, so that rollback and restart can
+//!    continue when the device is full.
 //! 4. A file that reaches beyond the page of map `k` has a valid map `k`.
 //!
 //! Crash cases of growth across a border of maps: (a) Before the map's page is prepared: the file
@@ -397,8 +397,8 @@ impl Reserved {
         self.page
     }
 
-    /// Keeps the page taken until `Space::freed`. The caller calls it when the record that sets the
-    /// page's bit in its map is in the log.
+    /// Keeps the page taken until `Space::freed`. The caller calls this method when the record that
+    /// sets the page's bit in its map is in the log.
     pub(crate) fn keep(mut self) -> PageId {
         self.space = None;
         self.page

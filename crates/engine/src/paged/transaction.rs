@@ -65,7 +65,7 @@ pub(crate) struct PagedTransaction {
     own_writes: OwnWrites,
     pub(super) depends: Lsn,
     /// End of the commit record, once the record has a position. If a panic ends the transaction
-    /// while it holds locks, they are released with this position.
+    /// while it holds locks, the locks are released with this position.
     pub(super) pre_committed: Option<Lsn>,
     /// Way to end the transaction later if its rollback fails.
     ending: Ending,

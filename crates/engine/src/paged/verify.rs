@@ -107,8 +107,8 @@ pub(crate) fn verify_in(
         // Before recovery, the links between pages cannot be checked.
         return Ok(report);
     }
-    // The pool gets a double-write area of its own, in memory. It stays empty, because nothing is
-    // written.
+    // The pool gets a double-write area of its own, in memory. The area stays empty, because
+    // nothing is written.
     let nowhere = katydid_device::MemoryDirectory::new();
     let double_write =
         DoubleWrite::open(&nowhere, katydid_device::Method::Buffered, control.database, page_bytes)?;

@@ -1,8 +1,8 @@
 //! Garbage collection: committing threads cut off old versions and remove records without a value.
 //!
-//! A committing thread adds the records that it wrote to its queue, and prunes twice as many queued
-//! ones. So queues get shorter as soon as the horizon allows it, and no thread stops for a
-//! collection. Invariants:
+//! A committing thread adds the records that it wrote to its queue, and prunes twice as many
+//! records of the queue. So queues get shorter as soon as the horizon allows it, and no thread
+//! stops for a collection. Invariants:
 //!
 //! 1. A version is cut off only if a newer version was written below the horizon: a transaction
 //!    that reads now or later finds the newer one.
@@ -10,11 +10,11 @@
 //!    its record, and while no [`KeepTombstones`] guard exists. The gap that the record leaves then
 //!    prevents writes at earlier timestamps.
 //! 3. The records of a transaction are pruned when its timestamp is below the horizon. The versions
-//!    that it replaced are freed then, even if it is not durable. So memory is bounded, however
-//!    slow the log is. (`OldVersions::UntilDurable` lowers the horizon to the timestamp of the
-//!    oldest log record that is not durable, except for a transaction that finds the memory full.)
-//!    Tombstones stay queued as rule 2 requires. Any other record that cannot be removed has a
-//!    newer version, whose writer queues the record again.
+//!    that the transaction replaced are freed then, even if the transaction is not durable. So
+//!    memory is bounded, however slow the log is. (`OldVersions::UntilDurable` lowers the horizon
+//!    to the timestamp of the oldest log record that is not durable, except for a transaction that
+//!    finds the memory full.) Tombstones stay queued as rule 2 requires. Any other record that
+//!    cannot be removed has a newer version, whose writer queues the record again.
 
 use super::limit::{RECORD_BYTES, VERSION_BYTES, shard};
 use super::record::{Pruned, Record, Version};
@@ -59,8 +59,8 @@ impl Queue {
 /// Limit up to which queued records are pruned.
 #[derive(Debug, Clone, Copy)]
 enum Reach {
-    /// The horizon as last computed, computed again at the earliest after [`HORIZON_EVERY`]
-    /// transactions.
+    /// The horizon as last computed. It is computed again after [`HORIZON_EVERY`] transactions at
+    /// the earliest.
     Known,
     /// The present horizon.
     Now,
@@ -236,7 +236,7 @@ impl Store {
     }
 
     /// Removes the pruned record if it has no value that can be read. Returns false if the
-    /// transaction that queued it must keep it queued.
+    /// transaction that queued the record must keep the record queued.
     fn has_looked_through(&self, record: &Arc<Record>, horizon: Timestamp, pruned: &Pruned) -> bool {
         let Pruned { can_go, is_deleted, is_its_own, .. } = *pruned;
         if is_deleted && (!can_go || self.collector.keeps_tombstones()) {

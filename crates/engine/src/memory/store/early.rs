@@ -4,11 +4,12 @@
 //! The transaction's thread runs this check. A transaction whose reads have changed cannot commit
 //! at any later timestamp either. A transaction that fails here does not affect other transactions.
 //! It leaves no version to wait for, no record of a key to be inserted, and no `rts` that would
-//! refuse a writer with an earlier timestamp. Differences from the paper:
+//! refuse a writer with an earlier timestamp. The check differs from the paper in two points:
 //!
 //! 1. Scanned intervals are checked only at validation, because the index keeps timestamps, not
 //!    versions.
-//! 2. The check skips a version whose transaction is undecided; validation waits for it.
+//! 2. The check skips a version whose transaction is undecided; validation waits for that
+//!    transaction.
 //!
 //! Invariant: the check fails only if validation would fail. So it may be left out, and a thread
 //! without recent conflicts leaves it out.

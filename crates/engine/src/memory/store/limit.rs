@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// Bytes of a version in addition to its value.
 pub(super) const VERSION_BYTES: usize = 96;
-/// Bytes of a record in addition to its key, including its places in both indexes.
+/// Bytes of a record in addition to its key, including its entries in both indexes.
 pub(super) const RECORD_BYTES: usize = 192;
 
 const SHARDS: usize = 16;

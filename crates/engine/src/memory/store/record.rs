@@ -11,8 +11,8 @@
 //!    `rts`. So the version that was read at a timestamp stays the version at that timestamp.
 //! 3. No version is put on top of an undecided one: a later writer waits for its status, and an
 //!    earlier writer is refused.
-//! 4. A chain that is `gone` is no longer in any index, and stays empty. A thread that finds it
-//!    looks the key up again.
+//! 4. A chain that is `gone` is no longer in any index, and stays empty. A thread that finds such a
+//!    chain looks the key up again.
 
 use super::found::RecoveredVersion;
 pub(crate) use super::value::Value;
@@ -123,7 +123,7 @@ pub(super) struct Pruned {
 pub(super) struct Chain {
     base_rts: Timestamp,
     head: Option<Version>,
-    /// Oldest first.
+    /// Versions that were replaced, the oldest first.
     older: Vec<Version>,
     gone: bool,
 }
@@ -189,8 +189,8 @@ impl Chain {
 
     /// Puts a version of an undecided transaction on top. `expected` has the timestamp of the
     /// version that the writer has read, or says that it has found no value. Installing also
-    /// validates that read, because no version can come between the two any more. Returns the
-    /// outcome on which the write depends.
+    /// validates that read, because no version can come between the version read and the new one
+    /// any more. Returns the outcome on which the write depends.
     pub(super) fn install(
         &mut self,
         timestamp: Timestamp,

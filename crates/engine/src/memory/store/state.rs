@@ -65,7 +65,7 @@ pub(crate) struct Store {
     pub(super) limit: Limit,
     pub(super) backoff: Backoff,
     pub(super) contention: Contention,
-    /// `None` if old versions do not wait for the log.
+    /// The log records that are not durable yet; `None` if old versions do not wait for the log.
     pub(super) unflushed: Option<Unflushed>,
     pub(super) log: Arc<dyn LogView>,
     pub(super) waits: Waits,
@@ -144,8 +144,8 @@ impl Store {
 
     // ---- transactions
 
-    /// Ends every present and later wait for a slot, as if its time were over. A transaction that
-    /// begins while every slot is taken waits for one.
+    /// Ends every present and later wait for a slot, as if the time limit of the wait were over. A
+    /// transaction that begins while every slot is taken waits for one.
     pub(crate) fn end_waits(&self) {
         self.slots.shut();
     }

@@ -13,7 +13,8 @@
 //!    a latch and lasts at most `lock_wait`.
 //! 4. The versions that a transaction has seen need not be consistent before it is validated, so no
 //!    code here relies on their consistency. `KeyExists` is the exception: everything seen so far
-//!    is validated before this error is returned, because callers give up on it.
+//!    is validated before this error is returned, because a caller gives up when it gets this
+//!    error.
 
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{ConflictCause, Key, Record, Value, Version};
@@ -421,7 +422,8 @@ impl ActiveTxn {
         self.keep_what_was_seen_by(dropped);
     }
 
-    /// Keeps the reads of undone writes: each has read the version that it would have replaced.
+    /// Keeps the reads of undone writes: each undone write has read the version that it would have
+    /// replaced.
     fn keep_what_was_seen_by(&mut self, dropped: Vec<Write>) {
         for write in dropped {
             let Some(expected) = write.expected else { continue };

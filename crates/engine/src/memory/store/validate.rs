@@ -9,9 +9,9 @@
 //!    its reads are of the last versions below it.
 //! 2. A transaction that is too late for its timestamp takes a new one, but only while none of its
 //!    versions is in place. Its reads are checked after it has its final timestamp.
-//! 3. Versions in place have an owner that removes them when it is dropped, also by a panic:
-//!    [`Installing`], then [`Validated`]. Without an owner other transactions would wait forever
-//!    for the status of such versions.
+//! 3. Versions in place have an owner. When the owner is dropped, also by a panic, it removes the
+//!    versions. The owner is first [`Installing`], then [`Validated`]. Without an owner other
+//!    transactions would wait forever for the status of such versions.
 //! 4. A [`Validated`] transaction can commit or abort; it aborts if it is dropped. The clock has
 //!    passed its timestamp, so a transaction that begins after its acknowledgement has a greater
 //!    timestamp.
@@ -336,8 +336,8 @@ impl ActiveTxn {
     }
 }
 
-/// Versions that a transaction is putting in place or has put in place before it is validated. They
-/// are removed when this is dropped.
+/// Versions that a transaction is putting in place or has put in place before it is validated. The
+/// versions are removed when this value is dropped.
 struct Installing {
     store: ShardRef<Store>,
     /// The status of the versions; `None` if no version is in place.

@@ -8,8 +8,8 @@
 //!
 //! - *Leaf changes* ([`LeafChange`]) change one key of one leaf. They are physiological: they name
 //!   the page and the slot, and the change within it. They belong to a transaction and carry the
-//!   part that their undo needs. Undo is logical, because the key may have moved to another page by
-//!   then.
+//!   part that their undo needs. Undo is logical, because the key may move to another page before
+//!   the undo.
 //! - *Parts* ([`Part`]) change several pages together. A structure change is one such record, so
 //!   the log's checksum makes it atomic: after a crash either all or none of it has happened, and
 //!   undo has nothing to do. Long values are written and freed by parts, too, in records of other

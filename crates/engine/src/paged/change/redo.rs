@@ -1,10 +1,10 @@
 //! Applying a record again, page by page.
 //!
 //! Runs at restart, when nothing else changes pages. Several threads may run it, if each page
-//! belongs to one thread, and this thread redoes the page's records in log order. The caller
-//! decides whether a page is `wanted`. The answer must be no exactly if every change of the page up
-//! to and including this record's is known to be durable in place: the page is not in the dirty
-//! page table, or its recovery LSN is above the record. This matters for correctness, not only for
+//! belongs to one thread, which redoes all records of the page in log order. The caller decides
+//! whether a page is `wanted`. The answer must be no exactly if every change of the page up to and
+//! including this record's is known to be durable in place: the page is not in the dirty page
+//! table, or its recovery LSN is above the record. The answer matters for correctness, not only for
 //! speed. A part that overwrites its page is applied without reading the page from the device,
 //! where it may never have been written. If such a part were applied to a page that is not wanted,
 //! newer changes would be lost.
@@ -49,8 +49,8 @@ pub(crate) struct RecordSpan {
     pub(crate) end: Lsn,
 }
 
-/// Applies the record at `span` to those of its pages that are `wanted` and do not have its change.
-/// Returns the number of pages to which it was applied.
+/// Applies the record at `span` to each of its pages that is `wanted` and does not have the
+/// record's change. Returns the number of pages to which it was applied.
 pub(crate) fn redo_at(
     pool: &Pool,
     kind: ChangeKind,

@@ -42,7 +42,7 @@ pub(crate) struct PagedFeed {
 }
 
 impl Engine {
-    /// Opens a feed from `from` on, which knows these tables.
+    /// Opens a feed that begins at `from` and knows the tables in `names`.
     pub(crate) fn changes(&self, from: &ChangesFrom, names: HashMap<TableId, Arc<str>>) -> Result<PagedFeed> {
         self.check_open()?;
         self.record_values.store(true, Ordering::Release);
@@ -117,8 +117,8 @@ impl EngineFeed for PagedFeed {
                     }
                     Ok(Step::Nothing) => continue,
                     // A later position may lie above the first record of this transaction. A feed
-                    // from there reads the commit again without some of its records, and must know
-                    // by the stamp that the commit lies before the position.
+                    // that begins at this later position reads the commit again without some of its
+                    // records, and must know by the stamp that the commit lies before the position.
                     Ok(Step::Empty(stamp)) => {
                         self.stamp = stamp;
                         continue;

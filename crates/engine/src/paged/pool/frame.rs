@@ -41,8 +41,8 @@ pub(super) struct Body {
     pub(super) bytes: AlignedBuffer,
     /// The exclusive end of the last record that changed the page since it was loaded.
     pub(super) change_end: Lsn,
-    /// True if `bytes` are the page. False while the page is being read from the device or made
-    /// anew, after reading it failed, and if it is `torn`.
+    /// True if `bytes` have the page's contents. False while the page is being read from the device
+    /// or made anew, after reading the page failed, and if the page is `torn`.
     pub(super) loaded: bool,
     /// True after a thread panicked in the middle of a change: `bytes` are neither the former page
     /// nor what the log says. Never unset.

@@ -1,9 +1,9 @@
 //! The buffer pool: a bounded number of pages in memory, written back under the write-ahead rule.
 //!
-//! Threads: every caller of the store reads and changes pages here. A thread that needs room, the
-//! page writer and the checkpointer write pages back, one batch at a time. Modules: `frame` (room
-//! for a page), `guard` (a latched page), `shard` (page tables and clock), `load` (from the
-//! device), `evict` (making room), `flush` (to the device).
+//! Threads: every thread that calls the engine reads and changes pages here. A thread that needs
+//! room, the page writer and the checkpointer write pages back, one batch at a time. Modules:
+//! `frame` (room for a page), `guard` (a latched page), `shard` (page tables and clock), `load`
+//! (from the device), `evict` (making room), `flush` (to the device).
 //!
 //! Invariants:
 //!

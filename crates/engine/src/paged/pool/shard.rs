@@ -70,7 +70,7 @@ impl Shard {
         Some(take(&table.frames[index]))
     }
 
-    /// Inserts a frame for its page. Returns the frame if the page has one already.
+    /// Inserts a frame for its page. Returns `frame` if the table already has a frame for the page.
     pub(super) fn insert(&self, page: PageId, frame: Frame) -> Result<(), Frame> {
         let mut table = self.table.write();
         if table.index.contains_key(&page.get()) {

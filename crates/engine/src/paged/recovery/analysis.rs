@@ -4,7 +4,7 @@
 //! | record | effect on the table of transactions |
 //! |---|---|
 //! | change, compensation | the transaction enters, or its last LSN moves up |
-//! | structure change | - |
+//! | structure change | none |
 //! | commit without chains, end | the transaction leaves |
 //! | commit with chains | the transaction becomes committed, with its chains |
 //! | chain freed | the chain leaves its transaction |
@@ -72,7 +72,7 @@ pub(crate) struct Analysis {
     /// ascending.
     marks: HashMap<u64, Vec<Lsn>, ByNumber>,
     /// Chains freed since the begin record, with their transactions. Needed only until the
-    /// checkpoint is complete.
+    /// checkpoint's end record was read.
     freed: HashSet<(u64, u64)>,
     /// A number above every transaction id in the log.
     pub(crate) next_txn: u64,
@@ -248,7 +248,7 @@ impl Analysis {
     }
 
     /// Merges a transaction as the checkpoint captured it. The capture came after the checkpoint's
-    /// begin record and before this record.
+    /// begin record and before the checkpoint's record that is read now.
     fn merge(&mut self, captured: ActiveEntry) {
         let txn = captured.txn.get();
         if self.ended.contains(&txn) {

@@ -30,8 +30,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Bytes of payload in a batch: this minimum with a small cache, the maximum below with a large
-/// one. A larger batch reads more pages that are neighbours in the file.
+/// Minimum bytes of payload in a batch, which a small cache gets. A larger batch reads more pages
+/// that are neighbours in the file.
 const BATCH_BYTES_MIN: usize = 16 << 10;
 const BATCH_BYTES_MAX: usize = 8 << 20;
 /// A batch takes at most 1/`BATCH_PART` of the cache's size. There are about five batches at a

@@ -50,8 +50,8 @@ pub(super) type Undo = HashMap<TableId, BTreeMap<Vec<u8>, Vec<Step>>>;
 /// back.
 pub(super) struct Replayed {
     pub(super) undo: Undo,
-    /// Pages that do not match a record of the log. Their rows are not used, because they are not
-    /// what was written.
+    /// Pages that do not match a record of the log. The rows of such a page are not used, because
+    /// the page is not what was written.
     pub(super) unfit: HashSet<PageId>,
     /// A number above all pages that the log names.
     pub(super) pages: u64,

@@ -1,8 +1,9 @@
 //! Reading the sound parts of a damaged database.
 //!
-//! Runs on the thread that repairs, with the directory's lock, on an overlay, so nothing beneath is
-//! changed. Modules: `history` (the log: redo, and the changes of unfinished transactions),
-//! `survey` (the keys of each leaf), `rows` (rows of a table, and its losses). Rules:
+//! Runs on the thread that repairs, with the directory's lock, on an overlay, so the files of the
+//! damaged database do not change. Modules: `history` (the log: redo, and the changes of unfinished
+//! transactions), `survey` (the keys of each leaf), `rows` (rows of a table, and its losses).
+//! Rules:
 //!
 //! 1. Each page stands by itself. Redo passes over a page that cannot be read. A later record that
 //!    overwrites the whole page makes it readable again.

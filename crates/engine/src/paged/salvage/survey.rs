@@ -4,8 +4,8 @@
 //! leaf counts if a sound inner page leads to it with the fences that the leaf has. Freed pages
 //! keep their bytes, so without this rule deleted rows would come back.
 //!
-//! Two leaves of a table never cover the same key. If two do, the device has returned an older
-//! version of one of them, and the leaf with the lower LSN does not count.
+//! In a sound file, two leaves of a table never cover the same key. If two do, the device has
+//! returned an older version of one of them, and the leaf with the lower LSN does not count.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn of_two_leaves_with_the_same_keys_the_newer_one_counts() {
-        // An older version of a leaf that was split since.
+        // The second leaf is an older version of a leaf that was split since.
         let kept = without_overlaps(vec![leaf("c", "", 9), leaf("", "", 3)]);
         assert_eq!(kept, [leaf("c", "", 9)]);
         let kept = without_overlaps(vec![leaf("", "b", 5), leaf("b", "d", 7), leaf("c", "d", 6)]);

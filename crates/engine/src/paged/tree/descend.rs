@@ -18,7 +18,7 @@ pub(super) enum Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Begin of a scan that ascends from `bound`.
+    /// Target at which a scan that ascends from `bound` begins.
     pub(super) fn ascending(bound: Bound<&'a [u8]>) -> Self {
         match bound {
             Bound::Included(key) | Bound::Excluded(key) => Target::Key(key),
@@ -26,7 +26,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Begin of a scan that descends from `bound`.
+    /// Target at which a scan that descends from `bound` begins.
     pub(super) fn descending(bound: Bound<&'a [u8]>) -> Self {
         match bound {
             Bound::Included(key) => Target::Key(key),

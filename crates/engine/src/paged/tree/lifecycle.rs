@@ -2,9 +2,9 @@
 //! whole tree of a dropped table.
 //!
 //! Freeing a tree takes many records. Each record leaves a smaller tree that can be freed again
-//! from its root, so after a crash the call is repeated. The page that names the tree or chain,
+//! from its root, so freeing can be repeated after a crash. The page that names the tree or chain,
 //! which is the root or the chain's first page, is freed by the last record. That record is a
-//! `ChainFree` and says which page it was, so that recovery knows that nothing is left to do.
+//! `ChainFree` and has the number of that page, so that recovery knows that nothing is left to do.
 
 use super::chain::pages_of_chain;
 use super::handle::{Pages, Tree, corrupt};

@@ -43,8 +43,8 @@ impl Tree {
         after == 0 || crossed(quarter) || crossed(quarter / 2)
     }
 
-    /// Merges the leaf of `key` with a neighbour if it is underfull. Then merges the pages above
-    /// it, level by level, while a merge leaves the page above underfull.
+    /// Merges the leaf of `key` with a neighbour if the leaf is underfull. Then merges the pages
+    /// above it, level by level, while a merge leaves the page above underfull.
     pub(super) fn shrink(&self, pages: Pages<'_>, key: &[u8], writer: &mut dyn ChangeWriter) -> Result<()> {
         for level in 0..u8::MAX {
             let mut page = self.write_root(pages.pool)?;

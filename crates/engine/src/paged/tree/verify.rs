@@ -1,5 +1,5 @@
 //! Checking trees and maps: every page is well formed, in its place and reachable once, and the
-//! maps agree with that.
+//! maps mark exactly the reachable pages as in use.
 //!
 //! Runs while no thread changes anything. A faulty page is reported, and the pages to which it
 //! leads are left out. A corrupt page does not end the check; any other failure to read does.

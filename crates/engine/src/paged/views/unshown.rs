@@ -44,8 +44,8 @@ impl Unshown {
         self.count.store(waiting.len(), Ordering::Release);
     }
 
-    /// Removes the commit that ends at `end`, which waits no more. Runs `show` with its images if
-    /// it was not shown.
+    /// Removes the commit that ends at `end`, which waits no more. Runs `show` with the commit's
+    /// images, if views do not see the commit yet.
     pub(crate) fn take(&self, end: Lsn, show: impl FnOnce(&TxnImages)) {
         let mut waiting = self.waiting.lock();
         if let Some((_, images)) = waiting.remove(&end) {

@@ -182,7 +182,8 @@ impl View {
         }
     }
 
-    /// Returns the outcome of a read, or an error if the read could not be right.
+    /// Returns the outcome of a read, or an error if the outcome may be wrong: the table was
+    /// dropped, or images that the view needs are gone.
     fn judged<T>(&self, views: &Views, table: &PagedTable, outcome: Result<T>) -> Result<T> {
         table.check()?;
         let bytes = self.shared.given_up.load(Ordering::Acquire);

@@ -119,7 +119,8 @@ impl Leaf {
     /// leaf above, and that leaf.
     pub(super) fn split(&mut self, at: usize, key: &[u8]) -> (Vec<u8>, Leaf) {
         if at == self.entries.len() {
-            // If keys are inserted in order, their leaves become full.
+            // The full leaf stays full, so keys that are inserted in ascending order fill their
+            // leaves.
             return (key.to_vec(), Leaf::new(self.top.rts()));
         }
         let entries = self.entries.split_off(self.entries.len() / 2);

@@ -28,13 +28,13 @@ use std::sync::{Arc, PoisonError};
 
 type Directory = BTreeMap<Fence, RwLock<Leaf>>;
 
-/// The end of a walk, or the place where it continues.
+/// The end of a walk, or the fence at which the walk continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reached {
     /// The walk has reached the bound.
     End,
     /// The walk has reached this fence. The remaining keys of an upward walk lie at or above the
-    /// fence, those of a downward walk below it.
+    /// fence, those of a downward walk lie below the fence.
     Fence(Key),
 }
 

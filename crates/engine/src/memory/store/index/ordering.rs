@@ -1,10 +1,10 @@
-//! Putting a loaded table's keys in order. Doing so for all keys at once is several times cheaper
-//! than inserting them one after another.
+//! Putting a loaded table's keys in order. Sorting all keys at once is several times cheaper than
+//! inserting them one after another.
 //!
 //! Recovery loads keys into the hash table only (`points`). After that the keys are divided into
 //! ranges, by bounds taken from a sample of the keys. Several threads then sort the ranges and cut
-//! them into leaves, one range at a time. Until then the ordered index is empty, and only recovery
-//! uses the table.
+//! them into leaves, one range at a time. Until all leaves are made, the ordered index is empty,
+//! and only recovery uses the table.
 //!
 //! The main cost is memory that is touched for the first time, so each range is freed as soon as
 //! its leaves are made.
