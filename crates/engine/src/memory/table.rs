@@ -30,8 +30,8 @@ pub(crate) struct MemoryTable {
     /// Counts of the transactions that use the table, by the shard in which they began to use it.
     /// The counts and `state` are sequentially consistent (see the head of this file).
     users: Box<[Arc<CachePadded<Users>>]>,
-    /// Whether the table is dropped. Only the thread that drops the table writes this field; there
-    /// is one such thread at a time.
+    /// The table's state. Only the thread that drops the table writes this field; there is one such
+    /// thread at a time.
     state: AtomicU8,
 }
 
