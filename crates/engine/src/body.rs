@@ -94,7 +94,8 @@ pub(crate) fn patience(database: DatabaseKey, lock_wait: Duration) -> Duration {
     left.flatten().unwrap_or(lock_wait)
 }
 
-/// Notes that the calling thread has waited for `waited`, and takes it from the call's allowance.
+/// Notes that the calling thread has waited for `waited`, and takes this time from the call's
+/// allowance.
 pub(crate) fn has_waited(database: DatabaseKey, waited: Duration) {
     LAST_WAIT.set(Some(waited));
     with_calls(|calls| {

@@ -48,7 +48,7 @@ pub struct Session {
     /// The greatest timestamp up to which a commit that was queued here may have seen or written
     /// versions.
     seen_to: Cell<Timestamp>,
-    /// Keeps the database open. Dropped after `completions`, which belong to its log.
+    /// Keeps the database open. Dropped after `completions`, which belong to the engine's log.
     engine: Arc<dyn OpenEngine>,
     /// Commits that are done, in their order, whose callbacks are to run next. Borrowed for a
     /// moment, never while a callback runs.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const THREADS: usize = 3;
 /// Number of commits of each thread.
 const COMMITS: u64 = 150;
-/// Restored points.
+/// Number of points that are restored.
 const POINTS: usize = 24;
 
 fn directory() -> Arc<dyn Directory> {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 const SLOTS: usize = 3;
 const KEYS: u64 = 60;
-/// Log that is kept for the archiver: more than any run writes.
+/// Bytes of log that are kept for the archiver: more than any run writes.
 const KEPT: u64 = 1 << 30;
 
 pub type Key = (&'static str, Vec<u8>);

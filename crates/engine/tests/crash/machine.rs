@@ -80,8 +80,8 @@ impl Kind {
 
     /// Returns the kind of a seed. The choices count up like the digits of a number, except
     /// inserter and stream count: these move with the lowest digit and are shifted at each round,
-    /// so that a small number of seeds covers all of them. A bit of a product chooses the method of
-    /// pages.
+    /// so that a small number of seeds covers all of them. A bit of the seed times a constant
+    /// chooses the method of pages.
     pub fn of(engine: EngineKind, seed: u64) -> Kind {
         let round = seed / Self::without_inserters(engine);
         let methods = METHODS.len() as u64;
@@ -193,8 +193,8 @@ pub fn begins_high(seed: u64) -> bool {
 }
 
 fn with_pages_of(mut options: Options, seed: u64) -> Options {
-    // The highest bits of a product choose the size, so that it is independent of all other
-    // choices.
+    // The highest bits of the seed times a constant choose the size, so that the size is
+    // independent of all other choices.
     let number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
     let size = match number {
         // A log in NVRAM for larger pages is too large for a short workload to fill it, so half of

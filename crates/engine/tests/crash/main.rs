@@ -13,8 +13,8 @@
 //!   thread meets a failing read. See `lives`.
 //! - Several clients that take turns: exactly, except what the number of a thread changes. See
 //!   `turns`.
-//! - Several clients, also at every sync of the log: roughly. The seed gives each client's choices,
-//!   not how they meet.
+//! - Several clients, with crashes also at every sync of the log: roughly. The seed gives each
+//!   client's choices, not how they meet.
 //!
 //! With logs in NVRAM, the write-backs and fences of their memories are steps too, and a crash
 //! leaves any of the words that were not persisted.

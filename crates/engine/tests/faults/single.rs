@@ -187,8 +187,8 @@ fn a_device_full_of_log_takes_changes_again_after_the_worker_ran() {
     assert_eq!(database.stat().unwrap().checkpoints, checkpoints + 1);
 }
 
-/// A checkpoint's records come out of the reserve. Refusals beside a transaction that keeps the log
-/// must not use the reserve up, because the transaction's rollback needs the reserve.
+/// A checkpoint's records come out of the reserve. Refusals while a transaction keeps the log must
+/// not use the reserve up, because the transaction's rollback needs the reserve.
 #[test]
 fn refusals_beside_an_old_transaction_leave_the_reserve_to_its_rollback() {
     let device = SimDevice::new(1);

@@ -1,6 +1,6 @@
-//! The feed, compared with the list of acknowledged commits. It returns each durable commit once,
-//! in the order of stamps, and nothing that was rolled back. This holds while clients commit, from
-//! any position, and after crashes. If the log is gone, the feed returns an error.
+//! The feed, compared with the list of acknowledged commits. The feed returns each durable commit
+//! once, in the order of stamps, and nothing that was rolled back. This holds while clients commit,
+//! from any position, and after crashes. If the log is gone, the feed returns an error.
 
 use crate::common::{self, Rng, contents, options_for, with_advanced};
 use katydid::{

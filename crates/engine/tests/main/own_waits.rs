@@ -247,8 +247,8 @@ fn a_wait_for_another_thread_that_waits_for_this_one_is_told_so() {
 
 #[test]
 fn a_commit_that_is_not_durable_yet_is_waited_for() {
-    // The database releases the commit's locks when it is durable, so the thread does not wait for
-    // itself.
+    // The database releases the commit's locks when the commit is durable, so the thread does not
+    // wait for itself.
     let folder = tempfile::tempdir().expect("folder");
     let options =
         with_advanced(Options { lock_wait: FOR_EVER, ..options_for(EngineKind::Paged) }, |advanced| {

@@ -1,9 +1,9 @@
 //! Making a change in the bytes of a page. First execution and redo both use these functions.
 //!
-//! The caller holds the page's exclusive latch, and sets the page LSN afterwards. At redo it has
-//! compared the page's LSN with the record's. A change that does not fit its page is refused, and
-//! leaves the page unusable. At first execution the caller has made sure that the change fits; at
-//! redo a misfit is corruption.
+//! The caller holds the page's exclusive latch, and sets the page LSN afterwards. At redo the
+//! caller has compared the page's LSN with the record's. A change that does not fit its page is
+//! refused, and leaves the page unusable. At first execution the caller has made sure that the
+//! change fits; at redo a misfit is corruption.
 
 use super::diff::Diff;
 use super::leaf::{LeafChange, LeafOp};
