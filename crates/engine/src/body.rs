@@ -45,7 +45,7 @@ struct Call {
 #[derive(Debug)]
 pub(crate) struct Body {
     database: DatabaseKey,
-    /// A call is in the list of its thread, so it must not move to another thread.
+    /// A call is in the list of its thread, so the call must not move to another thread.
     _not_send: PhantomData<*const ()>,
 }
 

@@ -113,8 +113,8 @@ impl Transaction {
         Ok(new)
     }
 
-    /// Sets `key` to `new` if its value is `expected`, and returns whether it was. `None` means
-    /// that the key has no value.
+    /// Sets `key` to `new` if its value is `expected`, and returns whether the value was
+    /// `expected`. `None` means that the key has no value.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {

@@ -14,7 +14,7 @@
 //!    error of the read.
 //!
 //! A database that was created and never used looks like an interrupted creation. Nothing is lost
-//! if it is created again, because it is empty.
+//! if such a database is created again, because the database is empty.
 
 use crate::control;
 use crate::copy::refuse_incomplete;

@@ -524,8 +524,8 @@ impl Database {
     }
 
     /// Sets `key` to `new` in a transaction of its own if its value is `expected`, and returns
-    /// whether it was. See [`Transaction::compare_and_swap`]. The call retries conflicts. Errors
-    /// are those of [`Database::transact`].
+    /// whether the value was `expected`. See [`Transaction::compare_and_swap`]. The call retries
+    /// conflicts. Errors are those of [`Database::transact`].
     #[track_caller]
     pub fn compare_and_swap(
         &self,

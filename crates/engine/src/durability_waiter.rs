@@ -1,5 +1,5 @@
-//! Ends transactions that hold locks or versions until they are durable, if no thread waits for
-//! their commits.
+//! Ends transactions that hold locks or versions until their commits are durable, if no thread
+//! waits for these commits.
 //!
 //! With `LockRelease::AfterDurable`, no thread waits for a transaction that commits with a callback
 //! or a future, and the program may never poll the callback or the future. So the first such commit

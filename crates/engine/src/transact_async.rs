@@ -190,7 +190,7 @@ impl Database {
     /// The body runs again after conflicts, as in `transact`. Bodies begin in the order in which
     /// their futures were first polled. While a body waits for a lock or for the device, another
     /// body may run, up to 256 bodies in all. A body should not wait for anything else, such as
-    /// another future of this database, because it would keep its thread from other bodies.
+    /// another future of this database, because the body would keep its thread from other bodies.
     ///
     /// [`TransactFuture`] says what happens when the future is dropped. To limit the bodies and
     /// commits in flight, take a [`Permit`](crate::Permit) for each.

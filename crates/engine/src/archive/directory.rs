@@ -213,7 +213,8 @@ impl LogArchive {
         Ok(Unfinished { place: self.directory.describe(), file, bytes: 0, last: self.last.clone() })
     }
 
-    /// Gives the file its durable name, and joins it with files before it.
+    /// Gives the file its durable name, and joins the file with files that precede it in the
+    /// archive.
     fn finish(&mut self, file: Unfinished, from: Lsn) -> Result<()> {
         let Some(last) = file.last.clone() else { return Ok(()) };
         let made = ArchivedFile { from, to: last.head.to, bytes: file.bytes };

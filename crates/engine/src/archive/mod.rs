@@ -12,8 +12,8 @@
 //! 1. An archive is a byte-for-byte copy of durable log of one database. So the archived log that
 //!    follows a backup is the log that recovery would read after a crash. A restored database is
 //!    what a crash at the archive's end would have left (`docs/recovery.md`, "Archives").
-//! 2. The database keeps its log until the archive has it: the consumer acknowledges after the
-//!    files and their names are durable.
+//! 2. The database keeps its log until the archive has that log: the consumer acknowledges after
+//!    the files and their names are durable.
 //! 3. A gap is an error that names both ends of the gap. The code looks for gaps when a stretch is
 //!    archived, and again when the archive is restored.
 //! 4. A file has its name only when it is whole and durable. A file that a longer one

@@ -86,8 +86,9 @@ impl Locks {
             }
             if granted || jumps {
                 retrace(entry, key, &ranges, &mut graph);
-                // All new edges lead to this transaction, so every cycle that they close contains
-                // it. If this transaction does not wait, there is no such cycle.
+                // All new edges lead to this transaction, so every cycle that the edges close
+                // contains this transaction. If this transaction does not wait, there is no such
+                // cycle.
                 graph.break_cycles(me, &mut wakes);
             }
             if granted {

@@ -112,7 +112,7 @@ impl TakesCheckpoints for Engine {
 
     fn on_notification(&self) {
         // A transaction that cannot be ended yet is tried again at the next notification, or by a
-        // thread that needs its locks or its log space.
+        // thread that needs the transaction's locks or log space.
         self.end_unended();
         if self.space.is_short() {
             // A lack of space is reported to the transaction that needs a page; any other failure

@@ -13,8 +13,9 @@
 //! These rules ensure it:
 //!
 //! 1. A page is copied whole (its checksum is right), as it was in place at some moment after (1).
-//!    Every change that it lacks is listed in the pinned checkpoint or came later, and redo adds
-//!    it. A page that was read in the middle of a write is read again, at last from the pool.
+//!    Every change that the copied page lacks is listed in the pinned checkpoint or came later, and
+//!    redo adds the change. A page that was read in the middle of a write is read again, at last
+//!    from the pool.
 //! 2. No page has a change whose record lies above the end. Pages in place have only durable
 //!    changes (`pool`, rule 3), and (3) comes after the last page was read. The rule holds for a
 //!    page from the pool, too, because (3) covers all that was appended.

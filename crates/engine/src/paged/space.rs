@@ -3,8 +3,8 @@
 //! The map pages (`page::map`) are authoritative; logged records change them like any page. This
 //! file keeps a copy of their bits in memory. In the copy, the bits of pages that are handed out
 //! and not logged yet are set, too. So finding a free page touches no page and takes no page latch.
-//! A page becomes the caller's in two steps: [`Space::reserve`] takes it in memory; then the
-//! caller's structure-change record sets its bit in the map, and the caller calls
+//! A page becomes the caller's in two steps: [`Space::reserve`] takes the page in memory; then the
+//! caller's structure-change record sets the page's bit in the map, and the caller calls
 //! [`Reserved::keep`]. A `Reserved` that is dropped instead frees the page.
 //!
 //! Threads: those that change a tree, with page latches held; the page writer, which grows the file

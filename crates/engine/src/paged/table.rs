@@ -18,8 +18,8 @@ pub(crate) struct PagedTable {
     pub(crate) versions: Arc<Versions>,
     /// True once the record that drops the table has its position in the log. The dropping thread
     /// sets it before pages are freed and before the table's exclusive lock is released. A
-    /// transaction reads it after it has got its table lock, which orders the store before the
-    /// load. A view, which has no lock, reads it after it has read pages.
+    /// transaction reads the flag after the grant of its table lock, which orders the store before
+    /// the load. A view, which has no lock, reads the flag after it has read pages.
     pub(crate) dropped: AtomicBool,
 }
 

@@ -206,9 +206,9 @@ impl PagedTransaction {
         self.view.as_ref()
     }
 
-    /// Notes that the view has shown these keys, and that the intervals that it has read have no
-    /// other keys for it. The transaction now depends on the commits that wrote and removed them,
-    /// which `LockSpace::dependence_of` finds from the released locks.
+    /// Notes that the view has shown these keys, and that the intervals that the view has read have
+    /// no other keys for the view. The transaction now depends on the commits that wrote and
+    /// removed them, which `LockSpace::dependence_of` finds from the released locks.
     pub(crate) fn saw<'k>(&mut self, table: &PagedTable, keys: impl Iterator<Item = &'k [u8]>) {
         let Some(view) = &self.view else { return };
         if view.limit() > self.inner.engine.log.durable() {
@@ -548,7 +548,7 @@ impl EngineTransaction for PagedTransaction {
 
     /// Forgets the transaction, because the database is closed or being closed. Its images stay,
     /// because no view may see its changes. Its locks stay, so no other transaction sees its
-    /// changes, and its slot keeps the log, so recovery undoes them.
+    /// changes, and its slot keeps the log, so recovery can undo the changes.
     fn abandon(&mut self) {
         drop(self.writer.take());
         if let Some(locks) = self.locks.take() {

@@ -4,8 +4,8 @@
 //! A rollback reads pages and appends to the log, and so does the freeing of long values after a
 //! commit. Either can meet an error that does not shut the gate: a page that cannot be read at the
 //! moment, or no space. A transaction that meets such an error is set aside here. The engine tries
-//! again to end it on the checkpoint thread, in `close`, and on each thread that needs one of its
-//! locks or the log space that it keeps from being freed.
+//! again to end it on the checkpoint thread, in `close`, and on each thread that needs a lock of
+//! the transaction, or log space that the transaction keeps from being freed.
 //!
 //! The transaction's own thread sets it aside. The threads named above try to end it, one at a
 //! time. Invariants:

@@ -128,7 +128,7 @@ fn a_copy_of_a_copy(engine: EngineKind) {
     assert!(first.verified.as_ref().is_some_and(katydid::VerifyReport::is_sound), "{first:?}");
     let second = Database::restore_in(backup.clone(), restored.clone(), &options).expect("restore");
     assert_eq!((second.stamp, second.id == first.id), (first.stamp, false));
-    // The check of the backup did not open it, so it can be restored again.
+    // The check of the backup did not open the backup, so the backup can be restored again.
     let third = Database::restore_in(backup.clone(), again.clone(), &options).expect("restore again");
     assert!(third.id != second.id);
     for copy in [&restored, &again, &backup] {

@@ -88,8 +88,8 @@ pub(crate) struct Mark(usize);
 pub(crate) struct ActiveTxn {
     pub(super) open: Open,
     pub(super) access: Access,
-    /// The transaction's id. For a writer it is also the timestamp at which the transaction
-    /// commits, unless it is overtaken.
+    /// The transaction's id. A writer also commits at this timestamp, unless the writer is
+    /// overtaken.
     pub(super) timestamp: Timestamp,
     /// The transaction reads versions below this timestamp.
     pub(super) bound: Timestamp,

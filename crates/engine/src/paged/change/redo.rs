@@ -6,8 +6,8 @@
 //! including this record's is known to be durable in place: the page is not in the dirty page
 //! table, or its recovery LSN is above the record. The answer matters for correctness, not only for
 //! speed. A part that overwrites its page is applied without reading the page from the device,
-//! where it may never have been written. If such a part were applied to a page that is not wanted,
-//! newer changes would be lost.
+//! where the page may never have been written. If such a part were applied to a page that is not
+//! wanted, newer changes would be lost.
 
 use super::apply::{apply_leaf, apply_part};
 use super::kind::ChangeKind;

@@ -31,9 +31,9 @@ pub(super) type Exclusive = ArcRwLockWriteGuard<RawRwLock, Body>;
 type Frames = Vec<(PageId, Exclusive)>;
 
 impl Pool {
-    /// Puts a frame for `page` into its table, latched exclusively and not loaded, and returns it.
-    /// Returns `None` if the page got a frame from another thread in the meantime, or, with
-    /// [`Need::IfRoom`], if there is no room.
+    /// Puts a frame for `page` into a page table, latched exclusively and not loaded, and returns
+    /// the frame. Returns `None` if the page got a frame from another thread in the meantime, or,
+    /// with [`Need::IfRoom`], if there is no room.
     pub(super) fn admit(&self, page: PageId, need: Need) -> Result<Option<Exclusive>> {
         let Some(frame) = self.take_frame(need)? else { return Ok(None) };
         frame.meta.reassign(page.get());

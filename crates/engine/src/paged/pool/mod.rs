@@ -274,9 +274,9 @@ impl Pool {
     }
 
     /// Returns the dirty pages, each with a lower bound of the LSN of its first change that may not
-    /// be durable in place. A checkpoint calls it after its begin record was appended and a barrier
-    /// of the log was passed. Then the result has every page that was changed by a record below the
-    /// begin record and is not durable in place.
+    /// be durable in place. A checkpoint calls this method after the checkpoint's begin record was
+    /// appended and a barrier of the log was passed. Then the result has every page that was
+    /// changed by a record below the begin record and is not durable in place.
     pub(crate) fn dirty_pages(&self) -> Vec<(PageId, Lsn)> {
         // This load synchronizes with the append of each record below the reserved frontier, so the
         // `begin_change` before each of them is visible here. With open chunks below the frontier,

@@ -165,7 +165,7 @@ pub(super) fn replay(log: &StreamInspection, pool: &Pool, begun: Begun, is_short
     Ok(replayed)
 }
 
-/// Applies a record to those of its pages that lack it and can be read.
+/// Applies a record to those of the record's pages that lack its change and can be read.
 fn redo(pool: &Pool, checkpoint: &Checkpoint, record: &RecordRef<'_>, replayed: &mut Replayed) -> Result<()> {
     let (kind, payload) = match record.kind.get() {
         COMPENSATION => {

@@ -4,10 +4,10 @@
 //! A scan descends from the root once and then walks along the leaves of one parent. It holds the
 //! parent's latch meanwhile, so that these leaves are neighbours. It waits only for the first leaf.
 //! If a further leaf is not in memory or is being changed, the scan releases its latches and finds
-//! the leaf again from the root, by its fence. No latch is held between two batches. Changes of the
-//! pages meanwhile do not matter, because the next batch is found from the root, by the last key or
-//! the leaf's fence. Locks, not the scan, guard against keys that are inserted or deleted between
-//! two batches.
+//! the leaf again from the root, by the leaf's fence. No latch is held between two batches. Changes
+//! of the pages meanwhile do not matter, because the next batch is found from the root, by the last
+//! key or the leaf's fence. Locks, not the scan, guard against keys that are inserted or deleted
+//! between two batches.
 //!
 //! If the next leaf is not in memory, the scan asks for this leaf, and for the further leaves that
 //! it is likely to need (`Pool::prefetch`). The scan holds no latch meanwhile, and then continues

@@ -8,8 +8,8 @@ use crate::paged::page::Value;
 use crate::paged::pool::Pool;
 
 impl Tree {
-    /// Calls `see` with the value of `key`, as its leaf has it, while it holds the leaf's latch.
-    /// Returns `None` if there is no such key.
+    /// Calls `see` with the value that the leaf has for `key`, with the leaf's latch held. Returns
+    /// `None` if there is no such key.
     #[inline]
     pub(crate) fn get<R>(
         &self,
@@ -21,8 +21,8 @@ impl Tree {
         Ok(page.leaf()?.get(key).map(see))
     }
 
-    /// Calls `see` with the value of `key`, as its leaf has it, or with `None` if there is no such
-    /// key. Holds the leaf's latch meanwhile.
+    /// Calls `see` with the value that the leaf has for `key`, or with `None` if there is no such
+    /// key. The leaf's latch is held meanwhile.
     #[inline]
     pub(crate) fn look<R>(
         &self,

@@ -5,8 +5,8 @@
 //! exclusive locks and of their stamps. A view reads the first image whose transaction it does not
 //! see, or the leaf if it sees all these transactions.
 //!
-//! Writers publish and remove images under `map`. Readers look at them under `map` while they hold
-//! the leaf's latch. Invariants:
+//! Writers publish and remove images under `map`. Readers look at images under `map` while they
+//! hold the leaf's latch. Invariants:
 //!
 //! 1. An image is in `map` from before its transaction changes the leaf until the change is undone
 //!    or no view needs the image. So a reader that finds the change in the leaf finds the image.
@@ -339,8 +339,8 @@ impl Versions {
     }
 }
 
-/// Returns the image of the first transaction that the view does not see. With `era`, returns it
-/// only if it is of that era.
+/// Returns the image of the first transaction that the view does not see. With `era`, returns the
+/// image only if it is of that era.
 fn unseen(images: &[BeforeImage], view: Stamp, era: Option<usize>) -> Option<&Before> {
     let first = images.iter().find(|image| !image.writer.is_seen_by(view))?;
     era.is_none_or(|era| first.era == era).then_some(&first.before)

@@ -37,7 +37,7 @@ impl Shared {
     }
 }
 
-/// A read view. The transaction that has it gives it back with `Views::close`.
+/// A read view. The transaction that has the view gives it back with `Views::close`.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(super) stamp: Stamp,
