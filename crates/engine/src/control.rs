@@ -221,8 +221,8 @@ enum Finding {
 /// | one slot | other slot | finding |
 /// |---|---|---|
 /// | newer | any | newer: this program must not continue from an older state |
-/// | valid | valid | the higher sequence |
-/// | valid | damaged, other | the valid one: the last update was torn |
+/// | valid | valid | current: the slot with the higher sequence |
+/// | valid | damaged, other | current: the valid slot, because the last update was torn |
 /// | damaged | damaged, other | corrupt |
 /// | other | other | foreign |
 fn judge(slots: [Slot; 2]) -> Finding {

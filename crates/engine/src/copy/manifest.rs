@@ -35,7 +35,7 @@ pub(crate) struct Manifest {
     /// Id of the copy that this increment is based on; `None` if this copy is whole.
     pub(crate) base: Option<Id>,
     /// Paged engine: start of the copy's log. A page that the source changes after the copy has a
-    /// page LSN of at least this.
+    /// page LSN of at least this position.
     pub(crate) log_start: Lsn,
 }
 

@@ -9,11 +9,12 @@
 //!
 //! **End.** [`Opening::close`] goes through these phases, on one thread:
 //!
-//! | phase | operations that may enter | what the closing thread does |
-//! |---|---|---|
-//! | open | calls, visits | - |
-//! | closing | visits | ends the waits for open transactions; waits for the calls in flight; ends the engine's threads |
-//! | ending | none | waits for the visits in flight; then it is alone: last checkpoint, end of the log, end of the gate, directory lock |
+//! - Open: calls and visits may enter.
+//! - Closing: visits may enter. The closing thread ends the waits for open transactions, waits for
+//!   the calls in flight, and ends the engine's threads.
+//! - Ending: neither may enter. The closing thread waits for the visits in flight. Then no other
+//!   thread uses the opening, and the closing thread takes the last checkpoint, closes the log and
+//!   the gate, and releases the directory's lock.
 //!
 //! A *call* may append to the log, change pages or files, or acknowledge something. A *visit* is a
 //! part of an operation, during which the operation may reach the device. Visits are: reading a
@@ -37,9 +38,9 @@
 //! 5. A panic while closing leaves the gate closed, the lock released, and an error for the other
 //!    callers.
 //!
-//! | atomic | written by | read by | ordering |
-//! |---|---|---|---|
-//! | `phase` | the closing thread | every operation | release and acquire: a hint for operations that are not counted; for counted operations `calls` decides the races |
+//! The closing thread writes the atomic `phase` (Release), and every operation reads it (Acquire).
+//! The phase is a hint for operations that are not counted. Whether a counted operation may enter is
+//! decided by `calls`.
 //!
 //! `end` is a leaf latch, and not held while the database is being closed. A crash while closing is
 //! like any crash of the process: the next opening recovers.

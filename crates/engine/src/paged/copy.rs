@@ -88,8 +88,8 @@ impl Engine {
         if self.gate.is_shut() {
             return Err(self.poison_error());
         }
-        // This is read after the end is known. A table's number is taken before any record names
-        // it, so `next_table` is above all table numbers in the copied log.
+        // The control file is read after the end of the copy is known. A table's number is taken
+        // before any record names it, so `next_table` is above all table numbers in the copied log.
         let next_table = self.control.get().next_table;
         let grown = self.space.stat().pages;
         match (target.base, changes) {

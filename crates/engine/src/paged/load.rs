@@ -7,11 +7,11 @@
 //!
 //! | step | after a crash, the next opening |
 //! |---|---|
-//! | 1. the tree and its entry in the catalog, one transaction, durable | frees the tree |
-//! | 2. pages, group by group, in records that are never undone | frees the tree |
-//! | 3. the entry says that the load is committed, one transaction, durable | does steps 4 and 5 |
-//! | 4. the table's root and the tree's exchange their contents, one record, durable | does step 5 |
-//! | 5. the entry is removed and the table's former tree is freed, one transaction | - |
+//! | 1. one durable transaction makes the tree and its entry in the catalog | frees the tree |
+//! | 2. records that are never undone add pages to the tree | frees the tree |
+//! | 3. one durable transaction marks the entry as committed | does steps 4 and 5 |
+//! | 4. one durable record exchanges the contents of the two trees' roots | does step 5 |
+//! | 5. one durable transaction removes the entry and frees the former tree | does nothing |
 //!
 //! Invariants:
 //!

@@ -219,8 +219,8 @@ impl Space {
             growth: Mutex::new(()),
             short: AtomicBool::new(true),
         };
-        // Rule 3, as far as the device has room. Without room, normal reservations are refused
-        // until there is some.
+        // Grows the file until rule 3 holds, as far as the device has room. Without room, normal
+        // reservations are refused until there is some.
         match space.grow_below(RESERVE_PAGES, STEP_BYTES_MIN) {
             Err(error) if !matches!(error, Error::NoSpace { .. }) => Err(error),
             _ => Ok(Arc::new(space)),

@@ -389,7 +389,8 @@ fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on(engine: En
 fn crashes_while_clients_take_turns(engine: EngineKind) {
     let workers = turns::workers();
     let first = 4000;
-    // A crash of a log in NVRAM takes longer: its steps are the memory's.
+    // A crash with a log in NVRAM takes longer, because the write-backs and fences of the memory
+    // are steps too.
     let (seeds, crashes, of_each) =
         if common::log().in_nvram() { (1, 4, 1) } else { (some(engine, 8, 4), 10, 2) };
     for seed in common::seeds(first, seeds, 2) {

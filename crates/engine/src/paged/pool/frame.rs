@@ -35,7 +35,7 @@ pub(super) struct FrameShared {
     pub(super) dirty: AtomicUsize,
 }
 
-/// The parts of a frame under its latch.
+/// The part of a frame that the frame's latch guards.
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) bytes: AlignedBuffer,

@@ -64,8 +64,9 @@ pub(crate) struct TxnImages {
     /// `ACTIVE` and then loads the number of open views; a thread that opens a view stores that
     /// number and then loads the state. All four accesses are SeqCst, so at least one of the two
     /// threads reads the store of the other. `ENDED` is stored with Release after the locks are
-    /// released. `COMMITTED` is for the thread that ends the transaction, and relaxed. While the
-    /// state is `ENDED`, the contents under the latch belong to an earlier transaction.
+    /// released. Only the thread that ends the transaction needs `COMMITTED`, so it accesses this
+    /// value relaxed. While the state is `ENDED`, the contents under the latch belong to an earlier
+    /// transaction.
     state: AtomicU8,
     /// True if there are long values among the images. Relaxed, because the transaction's thread
     /// reads only its own stores.

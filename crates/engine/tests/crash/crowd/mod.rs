@@ -5,7 +5,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | this one | what transactions do, and the clients |
+//! | `mod` | what transactions do, and the clients |
 //! | `pending` | commits in their three forms; the errors that each may get |
 //! | `check` | what must hold of the rows after recovery |
 //!
