@@ -105,8 +105,9 @@ struct Round {
 pub(crate) struct MemoryFeed {
     engine: Arc<Engine>,
     followers: Vec<Follower>,
-    /// Transactions up to this stamp were given, or lie before the beginning of the feed. Never
-    /// above the greatest durable stamp, because stamps of the next opening begin there.
+    /// Transactions up to this stamp were given, or lie before the beginning of the feed. The stamp
+    /// is never above the greatest durable stamp, because the stamps of the next opening begin
+    /// there.
     stamp: CommitStamp,
     /// The greatest stamp that was read.
     seen: CommitStamp,

@@ -24,11 +24,11 @@
 //! - Ordering: acquire and release. `drain` loads (Acquire) the counts that the leaving calls have
 //!   stored (Release), so a thread that finds no call in flight sees everything that the calls did.
 //!
-//! Why no call slips through: the operations on one shard have one order. A call whose addition
-//! comes before the bit is in the count that `drain` finds. A call whose addition comes later finds
-//! the bit and is refused. Why `drain` is notified: it looks at the shards under `asleep`, and a
-//! call that leaves and finds a bit takes `asleep` before it notifies. So a notification cannot
-//! fall between `drain`'s look at the count and its sleep.
+//! Why no call slips through: the operations on one shard have one order. A call that is added
+//! before the bit is set is in the count that `drain` finds. A call that is added later finds the
+//! bit and is refused. Why `drain` is notified: it looks at the shards under `asleep`, and a call
+//! that leaves and finds a bit takes `asleep` before it notifies. So a notification cannot fall
+//! between `drain`'s look at the count and its sleep.
 
 use crate::latch::{Condvar, Mutex};
 use crate::shard::{SHARDS, shard_of_thread};
