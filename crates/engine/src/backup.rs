@@ -144,8 +144,8 @@ impl Database {
     /// # Errors
     /// `Error::Copy` if `from` is no backup, is incomplete, or was opened since it was made (then
     /// open it, or make a backup of it); `Error::Copy` if `to` is not empty; `Error::Repair` if a
-    /// repair of `from` was interrupted; `Error::NotFound`, `Error::Locked`, `Error::Corrupt`;
-    /// failures of either device.
+    /// repair of `from` was interrupted; `Error::NotFound`, `Error::Locked`, `Error::Corrupt`,
+    /// `Error::LogOpen`, `Error::Foreign`; failures of either device.
     pub fn restore(
         from: impl AsRef<Path>,
         to: impl AsRef<Path>,

@@ -53,9 +53,11 @@ impl Database {
     ///
     /// # Errors
     /// `Error::NotFound`, `Error::Locked`; `Error::Copy` with [`CopyFault::NotClosed`] if the
-    /// database was not closed cleanly; `Error::Repair` if a repair was interrupted;
-    /// `Error::Corrupt` if a page or the control file is damaged; failures of the device. After an
-    /// error the database is unchanged.
+    /// database was not closed cleanly; `Error::Copy` also if the directory holds an incomplete
+    /// copy or an increment; `Error::Repair` if a repair was interrupted; `Error::Corrupt` if a
+    /// page or the control file is damaged, or the control file is lost; `Error::LogOpen` if a file
+    /// of the log is lost with it; `Error::Foreign` if a newer version wrote the control file;
+    /// failures of the device. After an error the database is unchanged.
     pub fn compact(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<CompactReport> {
         Self::compact_in(Arc::new(existing(path.as_ref())?), progress)
     }

@@ -30,7 +30,8 @@ use katydid_wal::{Kind, Lsn, OpenError, ReadError, StreamInspection, inspect};
 ///
 /// # Errors
 /// `Error::Corrupt` with the name of the control file and the evidence; `Error::LogOpen` if a file
-/// of the log is lost as well.
+/// of the log is lost as well; `Error::Copy` if the directory holds an incomplete copy or an
+/// increment.
 pub(crate) fn refuse_lost_control(directory: &dyn Directory) -> Result<()> {
     refuse_incomplete(directory)?;
     let Some(evidence) = evidence(directory)? else { return Ok(()) };

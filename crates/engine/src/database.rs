@@ -179,7 +179,9 @@ impl Database {
     /// # Errors
     /// `Error::NotFound` if there is no database, or if its creation was interrupted: the next
     /// opening begins the creation again, with any engine. `Error::Corrupt` if the control file is
-    /// lost or damaged; `Error::Foreign` if a newer version wrote it; failures of the device.
+    /// lost or damaged; `Error::LogOpen` if a file of the log is lost with it; `Error::Foreign` if
+    /// a newer version wrote the control file; `Error::Copy` if the directory holds an incomplete
+    /// copy or an increment; failures of the device.
     pub fn engine_at(path: impl AsRef<Path>) -> Result<EngineKind> {
         let path = path.as_ref();
         Self::engine_in(&existing(path)?)

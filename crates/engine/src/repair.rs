@@ -122,7 +122,8 @@ impl Database {
     /// `Error::NotFound`; `Error::Locked` if the database is open, in this process or another;
     /// `Error::Repair` if the database is of the memory engine or its log is in NVRAM;
     /// `Error::Foreign` if a file is another database's or of a newer version; `Error::Corrupt` if
-    /// nothing can be read; failures of the device.
+    /// nothing can be read; `Error::Copy` if the directory holds an incomplete copy or an
+    /// increment; `Error::NoSpace`; failures of the device.
     pub fn repair(path: impl AsRef<Path>, mode: RepairMode) -> Result<RepairReport> {
         Self::repair_in(Arc::new(existing(path.as_ref())?), mode)
     }
