@@ -1,21 +1,24 @@
-//! Latency of durable commits beside the write-back of changed pages:
+//! Latency of durable commits while changed pages are written back:
 //! `writeback_latency DIRECTORY [--rounds N] [--mib N] [--checkpoint-mib N] [--clients N]
 //! [--seconds N] [--limit N] [--cases LIST]`.
 //!
 //! A database below the directory has a small table and a table of `--mib` MiB (1,024). In each
-//! case the clients (8) replace rows of the small table, one row in each durable transaction, and
-//! the program prints the commits per second and the p50, p99, p99.9 and maximum of their latency.
+//! case `--clients` (8) clients replace rows of the small table, one row in each durable
+//! transaction, and the program prints the commits per second and the p50, p99, p99.9 and maximum
+//! of their latency.
 //!
-//! | case | meanwhile |
-//! |---|---|
-//! | `alone` | the store writes no page and takes no checkpoint; the case lasts `--seconds` (10) |
-//! | `buffered`, `direct`, `io-uring` | a checkpoint writes back every page of the large table, by this method; the case lasts until 98 % of the pages are written, or for `--limit` seconds (120) |
+//! The cases are:
 //!
-//! Before such a case, buffered commits change each page of the large table, and then fill the log
-//! until a checkpoint writes the first pages. Checkpoints are `--checkpoint-mib` MiB of log (64)
-//! apart. All cases of `--cases` (`alone,buffered,direct`) are measured in turn, in `--rounds`
-//! rounds (3), and each round begins with another case. The last lines are medians over the rounds;
-//! ratios compare with `alone` in the same round.
+//! - `alone`: the store writes no page and takes no checkpoint. The case lasts `--seconds` (10).
+//! - `buffered`, `direct`, `io-uring`: a checkpoint writes back every page of the large table, by
+//!   this method. The case lasts until 98 % of the pages are written, or for `--limit` seconds
+//!   (120).
+//!
+//! Before a case with a checkpoint, buffered commits change each page of the large table, and then
+//! fill the log until a checkpoint writes the first pages. Checkpoints are `--checkpoint-mib` MiB
+//! of log (64) apart. All cases of `--cases` (`alone,buffered,direct`) are measured in turn, in
+//! `--rounds` rounds (3), and each round begins with another case. The last lines are medians over
+//! the rounds; ratios compare with `alone` in the same round.
 
 use hdrhistogram::Histogram;
 use katydid::{
@@ -45,7 +48,7 @@ const ROWS_PER_PAGE: u64 = 7;
 /// Rows that one transaction changes in the large table.
 const BATCH: u64 = 1000;
 
-/// Bytes of log between two checkpoints, if there shall be none.
+/// More bytes of log between two checkpoints than any case writes, for a case without checkpoints.
 const NO_CHECKPOINT: u64 = 1 << 40;
 
 /// Time between two looks at the progress of the write-back.

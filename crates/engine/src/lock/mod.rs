@@ -15,7 +15,7 @@
 //! | `resource` | the resource of a lock as errors show it; `Conflict` |
 //! | `entry` | holders and queue of one key |
 //! | `range` | intervals, and the interval locks of one table |
-//! | `space` | a table's shards and ranges; the fast paths; why a range and a point find each other |
+//! | `space` | shards and ranges of a table; fast paths; why a range and a point find each other |
 //! | `point`, `interval` | the slow paths: waiting for a point, for a range |
 //! | `release` | releasing all locks of a transaction |
 //! | `wait` | waits-for graph, victims, sleeping and waking |

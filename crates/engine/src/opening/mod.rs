@@ -39,8 +39,8 @@
 //!    callers.
 //!
 //! The closing thread writes the atomic `phase` (Release), and every operation reads it (Acquire).
-//! The phase is a hint for operations that are not counted. Whether a counted operation may enter is
-//! decided by `calls`.
+//! The phase is a hint for operations that are not counted. `calls` decides whether a counted
+//! operation may enter.
 //!
 //! `end` is a leaf latch, and not held while the database is being closed. A crash while closing is
 //! like any crash of the process: the next opening recovers.

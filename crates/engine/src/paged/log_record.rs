@@ -3,15 +3,18 @@
 //! Records that change pages belong to the tree; their kinds are below [`COMMIT`]. All numbers are
 //! little-endian.
 //!
-//! | kind | payload |
-//! |---|---|
-//! | `COMMIT` | nothing, or the overflow chains to free: `u64` first page of each |
-//! | `END` | nothing: the transaction needs nothing more from recovery |
-//! | `COMPENSATION` | `undo_next u64`, `kind u8`, 7 zeros, then the payload of the change of that kind |
-//! | `CHECKPOINT_BEGIN` | nothing, or [`REWRITTEN`]: the first checkpoint since the file of pages was rewritten |
-//! | `CHECKPOINT_PAGES` | per dirty page: `page u64`, `recovery LSN u64` |
-//! | `CHECKPOINT_ACTIVE` | per transaction: `txn u64`, `state u64`, `first u64`, `last u64`, `chains u64`, the chains |
-//! | `CHECKPOINT_END` | `begin u64`, `next transaction u64`, `next table u64` |
+//! The payload of each kind:
+//!
+//! - `COMMIT`: nothing, or the overflow chains to free: `u64` first page of each.
+//! - `END`: nothing. The transaction needs nothing more from recovery.
+//! - `COMPENSATION`: `undo_next u64`, `kind u8`, 7 zeros, then the payload of the change of that
+//!   kind.
+//! - `CHECKPOINT_BEGIN`: nothing, or [`REWRITTEN`] in the first checkpoint since the file of pages
+//!   was rewritten.
+//! - `CHECKPOINT_PAGES`: for each dirty page `page u64`, `recovery LSN u64`.
+//! - `CHECKPOINT_ACTIVE`: for each transaction `txn u64`, `state u64`, `first u64`, `last u64`,
+//!   `chains u64`, the chains.
+//! - `CHECKPOINT_END`: `begin u64`, `next transaction u64`, `next table u64`.
 //!
 //! Each part of a checkpoint has the LSN of the checkpoint's begin record in `prev`. The LSN tells
 //! the parts of an unfinished checkpoint from those of the checkpoint that the control file names.

@@ -2,9 +2,8 @@
 //! and a thread returns jobs that a worker did not finish in time. No job is lost if the program is
 //! killed and started again.
 //!
-//! Run:
-//! `cargo run -p katydid-examples --bin jobs -- run FOLDER [--engine paged|memory] [--workers N] [--jobs N] [--batch N] [--shards N]`,
-//! and then `... --bin jobs -- check FOLDER`.
+//! Run: `cargo run -p katydid-examples --bin jobs -- run FOLDER [--engine paged|memory]
+//! [--workers N] [--jobs N] [--batch N] [--shards N]`, and then `... --bin jobs -- check FOLDER`.
 
 use anyhow::{Result, bail};
 use katydid::typed::TypedTable;

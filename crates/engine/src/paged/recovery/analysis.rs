@@ -1,14 +1,15 @@
 //! Analysis: finds the transactions that had not ended, and the pages that may lack changes made
 //! before the checkpoint.
 //!
-//! | record | effect on the table of transactions |
-//! |---|---|
-//! | change, compensation | the transaction enters, or its last LSN moves up |
-//! | structure change | none |
-//! | commit without chains, end | the transaction leaves |
-//! | commit with chains | the transaction becomes committed, with its chains |
-//! | chain freed | the chain leaves its transaction |
-//! | part of the checkpoint | each captured transaction enters, unless a record since the begin record has ended it |
+//! The effect of each kind of record on the table of transactions:
+//!
+//! - Change or compensation: the transaction enters, or its last LSN moves up.
+//! - Structure change: none.
+//! - Commit without chains, or end: the transaction leaves.
+//! - Commit with chains: the transaction becomes committed, with its chains.
+//! - Freed chain: the chain leaves its transaction.
+//! - Part of the checkpoint: each captured transaction enters, unless a record since the begin
+//!   record has ended it.
 //!
 //! Parts of other checkpoints (unfinished ones after this one) are ignored, because the records of
 //! the transactions themselves say all that these parts captured.
