@@ -73,8 +73,8 @@ pub(crate) enum Closing {
     Dropped,
 }
 
-/// A transaction's use of a table, until this is dropped. A `Use` refers to a count that only the
-/// threads of one shard share.
+/// A transaction's use of a table, which ends when this value is dropped. A `Use` refers to a count
+/// that only the threads of one shard share.
 #[derive(Debug)]
 pub(crate) struct Use {
     pub(crate) table: TableId,

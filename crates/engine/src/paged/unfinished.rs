@@ -11,8 +11,8 @@
 //! time. Invariants:
 //!
 //! 1. A transaction that is set aside keeps its slot, so the log retains all records that its end
-//!    needs. If it is to be rolled back it also keeps its locks. So no transaction sees its
-//!    changes, and a checkpoint captures it.
+//!    needs. A transaction that is to be rolled back also keeps its locks. So no transaction sees
+//!    its changes, and a checkpoint captures it.
 //! 2. One thread at a time works on the transactions that are set aside. This thread holds `list`
 //!    meanwhile (rank: after `ddl`, before `CheckpointSchedule::turn` and page latches), so a
 //!    thread that finds the list empty knows that all of them have ended.
