@@ -1,18 +1,24 @@
-//! Compares Katydid with its rivals, which take turns within one run: its log with other logs, and
-//! its engines with other stores.
+//! Compares Katydid with its rivals, which take turns within one run: its log with other logs, its
+//! log store for Raft with other such stores, and its engines with other stores.
 //!
 //! 1. Each round runs everything in every case once, and every second round runs in reverse order,
 //!    so that slow drift of the machine affects everything alike.
 //! 2. Each run has a new folder, which is removed after the run. The preparation of a store or log
 //!    is not measured.
 
+#[cfg(feature = "stores")]
 mod adapters;
+#[cfg(feature = "stores")]
 mod chart;
+#[cfg(feature = "stores")]
 mod everything;
 mod flags;
 mod logs;
+mod raft_logs;
 mod statistics;
+#[cfg(feature = "stores")]
 mod stores;
+mod turns;
 
 use std::process::ExitCode;
 
@@ -22,18 +28,22 @@ pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + S
 const HELP: &str = "\
 Measure Katydid beside its rivals, in turn within each round
 
-Usage: katydid-compare logs [FLAGS]    durable appends of katydid-wal and of other logs
-       katydid-compare stores [FLAGS]  transactions of Katydid and of other stores
-       katydid-compare all [FLAGS]     both, with every workload, and one table of the results
+Usage: katydid-compare logs [FLAGS]      durable appends of katydid-wal and of other logs
+       katydid-compare raft-logs [FLAGS] a Raft leader's appends to katydid-raft-log and to other log stores
+       katydid-compare stores [FLAGS]    transactions of Katydid and of other stores
+       katydid-compare all [FLAGS]       logs and stores, with every workload, and one table of the results
 
-Each command has its own --help.";
+Each command has its own --help. `stores` and `all` need the feature `stores`.";
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let rest = arguments.split_off(arguments.len().min(1));
     let done = match arguments.first().map(String::as_str) {
         Some("logs") => logs::main(rest),
+        Some("raft-logs") => raft_logs::main(rest),
+        #[cfg(feature = "stores")]
         Some("stores") => stores::main(rest),
+        #[cfg(feature = "stores")]
         Some("all") => everything::main(rest),
         Some("--help" | "-h") | None => {
             println!("{HELP}");

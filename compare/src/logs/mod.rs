@@ -5,11 +5,11 @@
 
 mod rivals;
 
-pub use rivals::raw_write_us;
+pub use rivals::{raw_write_us, wait_for_segments};
 
 use crate::Result;
 use crate::flags;
-use crate::statistics::{extremes, median, times_as_much};
+use crate::statistics::{extremes, median, quantile_us, times_as_much};
 use rivals::Appender;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -90,8 +90,7 @@ impl Row {
     fn at(&self, quantile: f64) -> f64 {
         let mut all: Vec<u64> = self.rounds.iter().flat_map(|run| run.times.iter().copied()).collect();
         all.sort_unstable();
-        let last = all.len().saturating_sub(1);
-        all.get((last as f64 * quantile) as usize).map_or(0.0, |nanos| *nanos as f64 / 1000.0)
+        quantile_us(&all, quantile)
     }
 }
 

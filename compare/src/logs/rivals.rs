@@ -63,14 +63,18 @@ struct Katydid(katydid_wal::Log);
 impl Katydid {
     fn open(place: &Path) -> Result<Katydid> {
         let log = katydid_wal::Log::open(place, katydid_wal::Options::default())?;
-        // A background thread prepares the segments.
-        let (mut before, mut still) = (0, 0);
-        while still < 20 {
-            still = if log.space().prepared > before { 0 } else { still + 1 };
-            before = log.space().prepared;
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_for_segments(&log);
         Ok(Katydid(log))
+    }
+}
+
+/// Waits until the background thread of a new log has prepared its segments.
+pub fn wait_for_segments(log: &katydid_wal::Log) {
+    let (mut before, mut still) = (0, 0);
+    while still < 20 {
+        still = if log.space().prepared > before { 0 } else { still + 1 };
+        before = log.space().prepared;
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -1,0 +1,143 @@
+//! Rounds of a measurement with one rate, and their table. Each round runs every case of every
+//! candidate once. Every second round runs in reverse order, so that slow drift of the machine
+//! affects all alike.
+
+use crate::Result;
+use crate::logs::raw_write_us;
+use crate::statistics::{extremes, median, quantile_us, ratios};
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// One run of one candidate in one case.
+pub struct Run {
+    /// Acknowledged units of work per second.
+    pub per_second: f64,
+    /// Nanoseconds of each call.
+    pub times: Vec<u64>,
+}
+
+/// A candidate in one case, with its rounds.
+pub struct Row<C> {
+    name: &'static str,
+    case: C,
+    rounds: Vec<Run>,
+}
+
+impl<C> Row<C> {
+    fn rates(&self) -> Vec<f64> {
+        self.rounds.iter().map(|run| run.per_second).collect()
+    }
+}
+
+/// Set-up of the rounds.
+pub struct Turns {
+    /// Folder to work in.
+    pub dir: PathBuf,
+    /// The candidates. The first of all that the program knows is compared with each other one.
+    pub names: Vec<&'static str>,
+    pub rounds: usize,
+    /// Time of each run.
+    pub time: Duration,
+}
+
+impl Turns {
+    /// Runs every candidate in every case. `one` gets a folder that does not exist, and may create
+    /// it.
+    pub fn measure<C: Copy + Display>(
+        &self,
+        cases: &[C],
+        mut one: impl FnMut(&'static str, &Path, C) -> Result<Run>,
+    ) -> Result<Vec<Row<C>>> {
+        let mut rows: Vec<Row<C>> = Vec::new();
+        for &case in cases {
+            rows.extend(self.names.iter().map(|&name| Row { name, case, rounds: Vec::new() }));
+        }
+        let mut raw = Vec::new();
+        for round in 0..self.rounds {
+            raw.push(raw_write_us(&self.dir, self.time / 2)?);
+            let order: Vec<usize> = (0..rows.len()).collect();
+            let order = if round % 2 == 0 { order } else { order.into_iter().rev().collect() };
+            for at in order {
+                let row = &mut rows[at];
+                eprintln!("round {} of {}: {}, {}", round + 1, self.rounds, row.name, row.case);
+                let place = self.dir.join("run");
+                let run = one(row.name, &place, row.case);
+                if place.exists() {
+                    std::fs::remove_dir_all(&place)?;
+                }
+                row.rounds.push(run.map_err(|error| format!("{}, {}: {error}", row.name, row.case))?);
+            }
+        }
+        println!("raw durable 4 KiB write: {:.1} us (median round)", median(raw));
+        println!("{} s, {} rounds", self.time.as_secs_f64(), self.rounds);
+        Ok(rows)
+    }
+}
+
+/// Prints the rows. `first` is compared with each other candidate; `unit` is the counted work.
+pub fn print<C: Copy + Display + PartialEq>(rows: &[Row<C>], first: &str, unit: &str) {
+    println!(
+        "{:<22}{:<32}{:>12}{:>12}{:>12}  {:<26}{:>10}{:>10}",
+        "",
+        "case",
+        format!("{unit}/s"),
+        "slowest",
+        "fastest",
+        "ours is",
+        "p50 us",
+        "p99 us"
+    );
+    for row in rows {
+        let ours = rows.iter().find(|other| other.name == first && other.case == row.case);
+        let rates = row.rates();
+        let (slowest, fastest) = extremes(&rates);
+        let ratio = ours.map_or(String::new(), |ours| {
+            let ratios = ratios(&ours.rates(), &rates);
+            let (least, greatest) = extremes(&ratios);
+            format!("{:.2} x ({least:.2} to {greatest:.2})", median(ratios))
+        });
+        let mut times: Vec<u64> = row.rounds.iter().flat_map(|run| run.times.iter().copied()).collect();
+        times.sort_unstable();
+        println!(
+            "{:<22}{:<32}{:>12.0}{:>12.0}{:>12.0}  {:<26}{:>10.1}{:>10.1}",
+            row.name,
+            row.case.to_string(),
+            median(rates),
+            slowest,
+            fastest,
+            ratio,
+            quantile_us(&times, 0.5),
+            quantile_us(&times, 0.99)
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn every_case_runs_once_in_each_round_and_the_order_alternates() {
+        let folder = tempfile::tempdir().unwrap();
+        let turns = Turns {
+            dir: folder.path().to_owned(),
+            names: vec!["a", "b"],
+            rounds: 2,
+            time: Duration::from_millis(1),
+        };
+        let order = RefCell::new(Vec::new());
+        let one = |name, place: &Path, case| {
+            assert!(!place.exists());
+            std::fs::create_dir(place)?;
+            order.borrow_mut().push(format!("{name}{case}"));
+            Ok(Run { per_second: 1.0, times: vec![1] })
+        };
+        let rows = turns.measure(&[1, 2], one).unwrap();
+        assert_eq!(rows.iter().map(|row| row.rounds.len()).collect::<Vec<_>>(), [2; 4]);
+        assert_eq!(order.into_inner().join(" "), "a1 b1 a2 b2 b2 a2 b1 a1");
+        let failing = turns.measure(&[1], |_, _, _: i32| Err("no".into()));
+        assert_eq!(failing.err().map(|error| error.to_string()).as_deref(), Some("a, 1: no"));
+    }
+}
