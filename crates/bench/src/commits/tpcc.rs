@@ -2,9 +2,9 @@
 //! of single keys.
 //!
 //! 1. There is one database for each kind of log (and number of entries, if it varies). The first
-//!    case that needs the database loads it; the database is loaded anew when it has more than
-//!    [`GROWN_MAX`] orders, and opened anew for each run with the case's latency. The database's
-//!    files are on the folder's device; its log is on the device or NVRAM of the case.
+//!    case that needs the database loads it; the database is loaded anew when runs have added more
+//!    than [`GROWN_MAX`] orders, and opened anew for each run with the case's latency. The
+//!    database's files are on the folder's device; its log is on the device or NVRAM of the case.
 //! 2. A checkpoint before each run makes room in a log in NVRAM. The log must be large enough for
 //!    one run.
 //! 3. After every run the conditions of TPC-C must hold, and there must be as many orders as were
@@ -28,8 +28,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of orders above which a database is loaded anew, because reading and checking them would
-/// take longer than a run.
+/// Maximum number of orders that runs add to a loaded database. With more orders, reading and
+/// checking them would take longer than a run, so the database is loaded anew.
 const GROWN_MAX: u64 = 40_000;
 /// Number of transactions in flight of each loading thread.
 const LOAD_IN_FLIGHT: usize = 16;

@@ -1,9 +1,9 @@
 //! One worker thread plans, runs and commits requests, and records the latencies of their
 //! acknowledgements.
 //!
-//! Callbacks of commits run on this thread, or on any thread with some stores, and write into the
-//! thread's [`Sink`]. The watching thread empties the sink from time to time, so the sink has a
-//! latch, which is rarely contended.
+//! Callbacks of commits write into the thread's [`Sink`]. They run on this thread; with some stores
+//! they run on other threads. The watching thread empties the sink from time to time, so the sink
+//! has a latch, which is rarely contended.
 
 use super::LatencyFrom;
 use super::pacing::Pacing;
@@ -22,8 +22,8 @@ const DOUBTS_MAX: u32 = 100;
 pub(super) struct Sink<W> {
     workload: Arc<W>,
     latencies: Mutex<Latencies>,
-    /// Written by the worker's callbacks, read by the watching thread for progress. Relaxed
-    /// ordering suffices.
+    /// Written by the worker's callbacks, read by the watching thread for progress. Relaxed,
+    /// because only the number itself matters.
     transactions: AtomicU64,
     conflicts: AtomicU64,
     rolled_back: AtomicU64,
