@@ -9,12 +9,12 @@
 //! The paged engine, whose log has one stream, writes version 1; the rest of a version 1 head is
 //! zeros. The memory engine writes version 2. A head of version 2 has zero as the position of the
 //! last record, and the checksum of the table in place of that record's checksum. After these
-//! fields come the number of streams u16, a flag u16 (1 if the ends are a cut of the log), the
-//! stamp up to which a cut has every commit u64, the greatest archived stamp u64, and zeros. The
-//! table has 32 bytes for each stream: first position u64, exclusive end u64, position of the last
-//! record u64 (all ones: none), checksum of that record u32, zeros u32. The bytes of the log are
-//! those of the first stream, then of the second, and so on. Each position in the head is the sum
-//! of the positions of all streams.
+//! fields come the number of streams u16 and a flag u16 (1 if the ends are a cut of the log). Two
+//! stamps follow, each u64: the stamp up to which a cut has every commit, and the greatest archived
+//! stamp. The rest is zeros. The table has 32 bytes for each stream: first position u64, exclusive
+//! end u64, position of the last record u64 (all ones: none), checksum of that record u32, zeros
+//! u32. The bytes of the log are those of the first stream, then of the second, and so on. Each
+//! position in the head is the sum of the positions of all streams.
 //!
 //! Rules:
 //!
@@ -25,7 +25,7 @@
 //! 3. Decoding is total: bytes that no encoder writes are refused, and a length is compared with
 //!    the length of the file before it is used.
 //! 4. A database can be restored to the end of a version 2 stretch only if that end is a cut. If
-//!    the end is no cut, the next stretch continues the archiver's round.
+//!    the end is no cut, the archiver's round (`archiver`) goes on in the next stretch.
 
 use crate::error::ArchiveFault;
 use crate::{CommitStamp, Lsn};
@@ -59,7 +59,7 @@ pub(crate) struct Head {
     pub(crate) to: Lsn,
     /// Milliseconds since 1970 at a moment when everything below `to` was durable.
     pub(crate) moment: u64,
-    /// Number of pages that the database file has for the records below `to`.
+    /// Number of pages that the database file must have when the records below `to` are applied.
     pub(crate) pages: u64,
     /// Exclusive limit of the table numbers in records below `to`.
     pub(crate) next_table: u32,

@@ -76,8 +76,8 @@ pub(crate) struct TxnLocks {
     /// The transaction that uses this list, and the thread that used this transaction last. Kept
     /// for the next transaction, like the vectors.
     owner: Option<Arc<CachePadded<Owner>>>,
-    /// True if each wait checks at once, not after [`OWN_AFTER`], whether the waiting thread was
-    /// the last to use a transaction that blocks it.
+    /// A wait checks whether its own thread was the last to use a transaction that blocks it. True
+    /// if the check is made at once, false if it is made after [`OWN_AFTER`].
     asks_at_once: bool,
 }
 
@@ -114,8 +114,8 @@ impl TxnLocks {
         }
     }
 
-    /// Notes that the transaction has ended except for its locks. The database will release these
-    /// without the thread that used the transaction last.
+    /// Notes that the transaction has ended except for its locks. Their release needs nothing more
+    /// from the thread that used the transaction last.
     pub(crate) fn disown(&self) {
         if let Some(owner) = &self.owner {
             owner.end();

@@ -1,9 +1,10 @@
 //! Opening a database of the memory engine. The caller has found that the directory has such a
 //! database or is to get a new one.
 //!
-//! Creation makes all other files, durable, before the control file. A crash before the control
-//! file is durable leaves files without it. The next opening then begins creation again, and
-//! continues with the log and the database id that it finds.
+//! Creation makes the control file last, after all other files are durable. If a crash comes before
+//! the control file is durable, the other files may exist and the control file does not. The next
+//! opening then begins creation again, and continues with the log and the database id that it
+//! finds.
 
 use super::checkpoint::{self, CheckpointFolder};
 use super::database::MemoryDatabase;

@@ -4,11 +4,13 @@
 //! - [`writer`]: what a leader does
 //! - this file: [`Files`], which implements [`Medium`], and how appends wait for space
 //!
-//! Any thread. The maintenance thread prepares segments (`maintenance.rs`); an append that needs
-//! space waits for that thread, and owns no hole meanwhile.
+//! Any thread may call this code. The maintenance thread prepares segments (`maintenance.rs`). An
+//! append that needs space waits for that thread before it reserves a position, so it leaves no
+//! hole in the log while it waits.
 //!
-//! A crash leaves a prefix of whole blocks, and above it any of the blocks of the writes under way,
-//! possibly torn. Recovery keeps the records that are valid and contiguous.
+//! A crash keeps every whole block below the durable frontier. Above it, each block that was
+//! written, or that a write under way has, may be whole, torn or missing. Recovery keeps the
+//! records that are valid and contiguous.
 
 mod writer;
 
@@ -38,8 +40,8 @@ struct Files {
     writer: Writer,
     /// Segments that are kept prepared ahead of the reserved frontier.
     spare_segments: u64,
-    /// True if nothing is prepared ahead before the log has left its first segment, because one of
-    /// several streams may never be appended to.
+    /// True in a log of several streams, some of which may never be used: nothing is prepared ahead
+    /// until the stream has left its first segment.
     waits_for_use: bool,
 }
 

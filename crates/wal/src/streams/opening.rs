@@ -1,14 +1,15 @@
 //! Opening or making a log: which streams there are, and opening them in parallel.
 //!
-//! The only stream of a log lies in the log's own folder. A log of several streams has a file that
-//! counts the streams, and a folder for each. A log whose file counts one stream is also opened.
+//! If a log has one stream, the stream lies in the log's own folder. A log of several streams has a
+//! file that counts the streams, and a folder for each. Older versions made logs of one stream with
+//! such a file and a folder for the stream; these logs are opened too.
 //!
 //! In order:
 //!
 //! 1. The directory is locked, behind one gate for all streams, so that a failure of one stream
 //!    shuts all.
-//! 2. The number of streams of a new log is durable before the first of several is made. The file
-//!    says durably that all streams are made before the log is returned.
+//! 2. The number of streams of a new log is durable before the first of several is made. Before the
+//!    log is returned, the file durably says that all streams are made.
 //! 3. Every stream is recovered separately, before any record of any stream counts. From then on
 //!    the set of the surviving records of all streams never changes (`head`).
 //!
@@ -287,8 +288,8 @@ mod tests {
         found.into_inner().unwrap()
     }
 
-    /// The memory engine made such logs before the only stream of a log lay in the log's own
-    /// folder.
+    /// A log of one stream may have the file that counts streams: the memory engine made such logs
+    /// before single streams were put into the log's own folder.
     #[test]
     fn a_file_that_counts_one_stream_is_believed() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());

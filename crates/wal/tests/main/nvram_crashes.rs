@@ -161,8 +161,8 @@ enum Begins {
 /// Returns a device with a log that has gone round its memory a few times.
 fn used(options: &Options, seed: u64, begins: Begins) -> (SimDevice, Model) {
     let mut device = SimDevice::new(seed);
-    // There is an entry of 8 bytes for each 64 bytes of the heap. `rest` is a little more than the
-    // positions by which the work below may exceed `laps`.
+    // There is an entry of 8 bytes for each 64 bytes of the heap. The last round of the loop below
+    // may pass `laps`, but by fewer than `rest` positions.
     let (positions, rest) =
         if options.medium.kind().lies_apart() { (RING / 8, 240) } else { (RING, 10 << 10) };
     let laps = 2 * positions + positions / 2;
@@ -361,7 +361,7 @@ fn holes_become_padding_and_everything_else_stays() {
             assert!(found.is_sorted() && found.iter().all(|number| *number < 30), "{context}, step {step}");
             let more = found.iter().filter(|number| !expected.contains(number));
             assert!(more.clone().all(|number| lost.contains(number)), "{context}, step {step}: {found:?}");
-            // Padding of an opening that crashed may have arrived.
+            // An opening that crashed may have already turned some holes into padding.
             assert!(told(&log) <= holes, "{context}, step {step}");
             // Records that an opening has shown stay as they are.
             drop(log);
@@ -373,9 +373,9 @@ fn holes_become_padding_and_everything_else_stays() {
     }
 }
 
-/// Records lie apart, and an entry is not set when the machine crashes, while the entries above it
-/// are. The objects above are no records: their memory is used again, and the entries above must
-/// not name the new objects there.
+/// In a log whose records lie apart from their entries, the machine crashes when one entry is not
+/// set yet and the entries above it are set. The objects that those entries name do not count as
+/// records. Their memory is used again, and the old entries must not name the new objects in it.
 #[test]
 fn memory_of_what_lay_above_a_hole_is_used_again() {
     let seed = seed();
@@ -453,7 +453,8 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
             assert_eq!(read(&log), expected, "{context}, life {life}");
             crash(&log);
             drop((session, log));
-            // A reader has read the record, and the log made it durable for that.
+            // The crash loses nothing: `read` has read all records, and the log makes a record
+            // durable before a reader gets it.
             device = device.reopen_after_crash(rng.u64(..));
         }
     }

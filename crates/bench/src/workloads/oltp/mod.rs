@@ -1,7 +1,8 @@
 //! The transaction benchmarks. Each is loaded once, run, and checked afterwards.
 //!
-//! 1. The number of rows after a run is recorded before the next run begins. A run that did not end
-//!    normally is therefore noticed.
+//! 1. The ledger marks a run as unfinished before its first transaction, and as finished after it,
+//!    together with the number of rows that must then exist. The next run therefore notices that a
+//!    run was killed.
 //! 2. Each run has a number, which is recorded before its first transaction, so that keys made from
 //!    it never repeat.
 
