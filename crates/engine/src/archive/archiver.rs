@@ -4,14 +4,15 @@
 //! The program's thread runs this code. A step first reads durable log and then the engine's number
 //! of pages and next table number, so that these two numbers cover the records of the stretch.
 //!
-//! The memory engine's log has several streams. If the archiver chose the end of each stream by
-//! itself, the log up to these ends might be a log that no crash leaves. So the memory engine's
+//! The memory engine's log has several streams. If the archiver chose the end of each stream
+//! separately, the log up to these ends might be a log that no crash leaves. So the memory engine's
 //! archiver works in rounds. A round first takes a stamp below which no record can be appended any
-//! more (the horizon), then a cut of all streams ([`Log::cut`](katydid_wal::Log::cut)). The round
-//! then gives the log below the cut in stretches of all streams. The head of the round's last
-//! stretch says that the stretch ends at a cut, and names the stamp up to which the cut has every
-//! commit. This stamp is below the horizon, and is at most the greatest archived stamp, because the
-//! clock of a restored database continues from the greatest stamp in its log.
+//! more (the horizon), then a cut of all streams ([`Log::cut`](katydid_wal::Log::cut)). The
+//! archiver then returns the log below the cut in stretches, each with a part of every stream. The
+//! head of the round's last stretch says that the stretch ends at a cut, and names the stamp up to
+//! which the cut has every commit. This stamp is below the horizon, and is at most the greatest
+//! archived stamp, because the clock of a restored database continues from the greatest stamp in
+//! its log.
 
 use super::format::{Head, STRETCH_BYTES, StreamPart, StreamsHead, StretchHead, sum_of, table_of};
 use super::mark::{self, ArchiveMark};

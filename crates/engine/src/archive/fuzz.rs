@@ -29,8 +29,8 @@ fn stretch(from: Lsn, bytes: Vec<u8>, moment: u64) -> LogStretch {
     LogStretch { at: StretchHead { head, parts: vec![StreamPart { from, to, last: Some(last) }] }, bytes }
 }
 
-/// A sample stretch of the memory engine. Each stream has half of the bytes. The stretch is a cut
-/// if the low 20 bits of `moment` are not zero.
+/// A sample stretch of the memory engine. Each stream has half of the bytes. The stretch ends at a
+/// cut if the low 20 bits of `moment` are not zero.
 fn stretch_of_streams(from: Lsn, bytes: Vec<u8>, moment: u64) -> LogStretch {
     let part = |stream: u64| {
         let from = Lsn::new(from.get() / STREAMS);

@@ -17,9 +17,10 @@
 //! Invariants:
 //!
 //! 1. A transaction whose record lies below a noted end had put its versions in place before that
-//!    end was noted, perhaps still undecided. So (3) meets these versions, or newer ones. All other
-//!    records are in the part of the log that is kept. Recovery applies changes by timestamp, so a
-//!    change that is in the checkpoint and in the log has no effect the second time.
+//!    end was noted, though they may still be undecided. So (3) meets these versions, or newer
+//!    ones. All other records are in the part of the log that is kept. Recovery applies changes by
+//!    timestamp, so a change that is in the checkpoint and in the log has no effect the second
+//!    time.
 //! 2. A key that was deleted by a record below a noted end has a tombstone with a timestamp. (3)
 //!    writes this tombstone, because (1) keeps it. So no older version in the kept log of another
 //!    stream brings the key back.
@@ -130,8 +131,8 @@ impl TakesCheckpoints for Engine {
             self.schedule.share.left(taken);
         }
         if outcome.is_err() {
-            // The next attempt is not due with the next commit, but after as much new log as
-            // between two checkpoints. A transaction that finds the log full takes a checkpoint at
+            // The next attempt is due after as much new log as lies between two checkpoints, and
+            // not at the next commit. A transaction that finds the log full takes a checkpoint at
             // once.
             self.set_due(&self.log.streams().iter().map(Stream::reserved).collect::<Vec<_>>());
         }
@@ -160,8 +161,8 @@ impl Engine {
     /// Waits until no other thread takes a checkpoint, and then takes one if `is_needed` returns
     /// true. Returns whether it took a checkpoint.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<bool> {
-        // The visit is needed: a writer that takes a checkpoint is not inside a call of the
-        // opening, because in this engine only the commit is a call.
+        // In this engine only the commit is counted as a call of the opening, so a writer that
+        // takes a checkpoint needs a visit.
         let _visit = self.opening.visit()?;
         let _turn = self.schedule.turn.lock();
         let is_needed = is_needed();

@@ -1,5 +1,5 @@
-//! Opening a database of the memory engine. The caller has found that the directory has such a
-//! database or is to get a new one.
+//! Opening a database of the memory engine. The caller has found out whether the directory has such
+//! a database, or a new one is to be created there.
 //!
 //! Creation makes the control file last, after all other files are durable. If a crash comes before
 //! the control file is durable, the other files may exist and the control file does not. The next
@@ -45,8 +45,8 @@ fn open(
         None => streams_of(own),
     };
     let folder = match &control {
-        // This is checked before a file is made in the folder, because the next opening would take
-        // an empty log for this database's log.
+        // This is checked before a file is made in the folder. A log that this opening made would
+        // be empty, and the next opening would take it for the database's log.
         Some(_) => match directory.existing_subdirectory(LOG_FOLDER)? {
             Some(folder) if folder.list()?.iter().any(|name| LOG_FILES.contains(&name.as_str())) => folder,
             Some(_) => return Err(missing(LOG_FILES[usize::from(streams > 1)])),
@@ -89,7 +89,7 @@ fn open(
         log => log?,
     };
     let streams = log.streams().len() as u16;
-    // An interrupted creation has also chosen the database's id.
+    // If a creation was interrupted, it has already chosen the database's id.
     let id = log.id();
     if let Some(control) = &control
         && id != control.get().database

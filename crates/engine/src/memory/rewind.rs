@@ -2,9 +2,9 @@
 //!
 //! The thread that restores runs this code; no database is open. The log of a copy ends at a cut of
 //! all streams. Below the cut lie all commits up to the wanted stamp, and some commits with greater
-//! stamps. The copy is recovered without the greater stamps, through an overlay that writes no
-//! file. The recovered rows are then written as the copy's checkpoint. This checkpoint needs the
-//! log only from the cut on, where the log ends.
+//! stamps. The copy is recovered without the commits of greater stamps, through an overlay that
+//! writes no file. The recovered rows are then written as the copy's checkpoint. This checkpoint
+//! needs the log only from the cut on, where the log ends.
 //!
 //! Invariants:
 //!

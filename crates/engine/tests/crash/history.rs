@@ -1,8 +1,8 @@
 //! Work of a single client, and the states that a crash may leave.
 //!
 //! The client runs one transaction after the other, so the log holds them in that order and a crash
-//! cuts the log somewhere. The recovered store must equal the state after the first n units for one
-//! n, and these must include all acknowledged units.
+//! cuts the log somewhere. The recovered store must equal the state after the first n units, for
+//! some n, and these n units must include all acknowledged ones.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl History {
         self.acknowledged = self.acknowledged.max(count);
     }
 
-    /// Returns the present state, if nothing is lost.
+    /// Returns the state after all units.
     pub fn state(&self) -> Model {
         let mut model = self.base.clone();
         for unit in &self.units {
@@ -120,7 +120,8 @@ impl History {
                 println!("{name}: {} is there, acknowledged absent", String::from_utf8_lossy(key));
             }
         }
-        // The nearest state says whether something was lost at the end, or torn out of the middle.
+        // If an earlier state was found, acknowledged units at the end were lost. If none was, a
+        // unit in the middle was lost, or a part of a unit.
         let mut near = self.base.clone();
         for (nth, unit) in self.units.iter().enumerate() {
             if near == *found {

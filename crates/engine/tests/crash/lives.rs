@@ -1,15 +1,16 @@
-//! Lives with faults: one store over several processes, in which any call of the device may fail,
-//! with a small probability, even while the store is being opened with transactions to undo. A
-//! process ends by closing, by being killed, or with the machine; the next process builds on what
-//! it finds. Every acknowledged transaction must be there, and no transaction in part.
+//! Lives with faults. Several processes use one store, one after the other. Any call of the device
+//! may fail with a small probability, even while the store is being opened with transactions to
+//! undo. A process ends by closing the store, by being killed, or by a crash of the machine; the
+//! next process builds on what it finds. Every acknowledged transaction must be there, and no
+//! transaction in part.
 //!
 //! A failed sync leaves bytes in the page cache that will never reach the device (`Fault::SyncIo`).
 //! A killed process leaves these bytes to the next process, which must not build on them. A later
 //! crash of the machine shows whether the next process has built on them.
 //!
-//! After a failed sync of a directory the machine crashes before the store is opened again, because
-//! names have no cache to drop, and file systems with a journal stop after such a failure
-//! (docs/recovery.md).
+//! After a failed sync of a directory the machine crashes before the store is opened again. An
+//! opening without a crash would have to trust cached names, because no call drops them. File
+//! systems with a journal stop after such a failure (docs/recovery.md).
 //!
 //! All work is done on the test's thread and each fault is tied to the number of its call, so a
 //! seed names one life. Whether a read fails depends on its offset in the file and not on its
@@ -48,13 +49,14 @@ struct Life {
     // Set by the device's faults, read and cleared by the test's thread, which made the failing
     // call. Relaxed: only this thread uses it.
     names_lost: Arc<AtomicBool>,
-    /// True if the device stands still because the process has ended, rather than the machine.
+    /// True if the device is frozen because the process has ended, although the machine has not
+    /// crashed.
     is_frozen: bool,
     /// Events, for a failure's message.
     told: Vec<String>,
 }
 
-/// Counts of what a life has met, so that a test can ask whether it tested anything.
+/// Counts of the faults and crashes of a life, so that a test can check that there were some.
 #[derive(Debug, Default)]
 pub struct LifeEvents {
     pub faults: u64,
@@ -88,9 +90,9 @@ impl Life {
         self.told.push(what.into());
     }
 
-    /// Makes one change of the device in `one_in` fail from now on. Or, often, picks one kind of
-    /// file, and makes one change of such files in three fail. Of the blocks that are read, one in
-    /// `4 * one_in` fails at its first read. If `one_in` is 0, nothing fails.
+    /// From now on, one change of the device in `one_in` fails. Often only one kind of file has
+    /// failing changes instead, and one change in three of such files fails. Of the blocks that are
+    /// read, one in `4 * one_in` fails at its first read. If `one_in` is 0, nothing fails.
     fn strike(&mut self, one_in: u64) {
         self.device.heal();
         if one_in == 0 {
@@ -167,7 +169,7 @@ impl Life {
         self.device = self.device.reopen_with(self.random.u64(..), survival);
     }
 
-    /// Opens the store, through failures and crashes, and looks at what is there.
+    /// Opens the store, again after each failure and crash, and checks its contents.
     fn recover(&mut self, met: &mut LifeEvents) -> Database {
         for attempt in 0.. {
             let one_in = if attempt < OPENINGS { [0, 150, 40, 12][self.random.usize(..4)] } else { 0 };

@@ -140,7 +140,8 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     // Few sessions, because a log in NVRAM keeps room for each.
     options.advanced.log.sessions_max = 16;
     options.advanced.lock_release = kind.lock_release;
-    // The rules of the papers on Cicada, each with every other choice within a few rounds.
+    // The rules of the papers on Cicada. Within a few rounds of seeds each rule meets every other
+    // choice.
     options.advanced.contention = CONTENTIONS[pick(seed / 5, CONTENTIONS.len())];
     options.advanced.old_versions = OLD_VERSIONS[pick(seed / 7, OLD_VERSIONS.len())];
     options.advanced.log.method = kind.method;
@@ -320,8 +321,8 @@ impl Machine {
         }
     }
 
-    /// Crashes at one of the next steps: at most `device` steps of the device, or `memory` steps of
-    /// a memory, ahead.
+    /// Crashes soon: at one of the next `device` steps of the device, or at one of the next
+    /// `memory` steps of a memory.
     pub fn crash_soon(&self, random: &mut Rng, device: u64, memory: u64) {
         let steps = self.steps();
         if self.log.in_nvram() && !steps.memories.is_empty() && random.u32(0..3) > 0 {
@@ -336,8 +337,8 @@ impl Machine {
         self.engine
     }
 
-    /// Returns whether the engine locks, and so orders, everything that is written and replaced. If
-    /// not, it orders only what is read.
+    /// Returns whether the engine orders two transactions that write the same key, which it does if
+    /// it locks the key. If not, it orders a transaction only after those whose writes it has read.
     pub fn orders_writes(&self) -> bool {
         self.engine == EngineKind::Paged
     }

@@ -1,6 +1,6 @@
-//! Paged engine: scenes of things that a log without order between sessions could break. Each scene
-//! is repeated with crashes that cut the write of the log at many places. The scene of a replaced
-//! key needs positions of records, so it is a unit test (`src/paged/order_tests.rs`).
+//! Paged engine: scenes that a log without order between sessions could break. Each scene is
+//! repeated with crashes that cut the write of the log at many places. The scene of a replaced key
+//! needs positions of records, so it is a unit test (`src/paged/order_tests.rs`).
 //!
 //! In each scene client A's session has an open chunk low in the log, and client B's chunk is above
 //! it. So a record that A appends without naming its dependencies lies below records that B has

@@ -1,5 +1,5 @@
 //! Several clients, each on a thread and with a log session of its own, that take turns as the seed
-//! says. So every run puts the same records below older ones, and a crash at a step always leaves
+//! says. So in every run the same records lie below older ones, and a crash at a step always leaves
 //! the same bytes, although the clients' transactions are open at the same time.
 //!
 //! No client ever has to wait for a lock, because each step picks keys that the other clients have
@@ -16,7 +16,8 @@
 //!
 //! A rollback to a savepoint undoes writes, but releases no locks and forgets no reads. The
 //! transaction still needs the attempts that wrote what it has read and, if writes are ordered,
-//! what it had replaced. A reader that rolls back was still shown what it had read.
+//! what it had replaced. A reader that rolls back was still shown the rows that it had read, so
+//! these rows must survive if it is acknowledged.
 
 use crate::common::{Rng, key};
 use crate::history::{Model, Unit, apply};
@@ -152,14 +153,14 @@ impl<'a> Turns<'a> {
         let database = self.machine.open(self.seed)?;
         let mut result = self.run_open(&database, steps);
         if crash_in_sync && result.is_ok() && self.random.u32(0..3) == 0 {
-            // The rows that the reader was shown must not be lost in the sync.
+            // The crash in the sync below must not lose the rows that this reader is shown.
             self.settle();
             let client = self.random.usize(..CLIENTS);
             result = self.show(&database, client);
         }
         if crash_in_sync && result.is_ok() {
             let device = &self.machine.device;
-            // Usually the write of the log, sometimes a sync.
+            // The device usually crashes at the write of the log, sometimes at a sync.
             device.crash_at(device.steps() + self.random.u64(0..3) / 2);
             let client = self.random.usize(..CLIENTS);
             result = match self.random.u32(0..4) {
@@ -299,12 +300,12 @@ impl<'a> Turns<'a> {
         let is_read = self.open.iter().flatten().any(|open| open.entered(shared));
         let deletes = goes_back && access == Access::ReadWrite && !is_read && self.random.bool();
         let key = key(self.random.u64(0..KEYS));
-        // In the memory engine a transaction that only reads may be shown an older state, if no
-        // more was acknowledged.
+        // In the memory engine a view need not show commits that are not acknowledged yet, so it
+        // may show an older state.
         let may_be_older = access == Access::ReadOnly && !self.machine.orders_writes();
         authors.retain(|author, _| match deletes {
             true => *author == key,
-            // An absent key does not say since when it is absent.
+            // An absent key does not tell which deletion the reader was shown.
             false => !may_be_older || expected.contains_key(author),
         });
         let database = database.clone();

@@ -148,8 +148,9 @@ impl Writer {
         }
         let mut to = end.min(from.plus(self.write_bytes_max));
         let mut parallel = durable && leader.flights.len() + 1 < ask.depth as usize;
-        // The last write that may be in flight takes the tail. An earlier write takes the tail only
-        // if the leader would otherwise have to wait for the tail.
+        // The last write that may be in flight also takes the tail, which is the begun block at the
+        // end. An earlier write takes the tail only if the leader's own record ends in it, or if
+        // there is nothing else to write.
         let whole = to.floor_block();
         if parallel && whole > from && whole >= ask.own {
             to = whole;
@@ -228,8 +229,8 @@ impl Writer {
         core.tally.sync.durable_bytes.add(to.since(from));
         let now = Instant::now();
         if let Some((since, before)) = leader.last {
-            // Half of the sum is the mean if bytes were reserved at a constant rate since the last
-            // move.
+            // If bytes were reserved at a constant rate since the last move, half of this sum is
+            // the mean number of reserved bytes that were not durable.
             let mean = u128::from(before + reserved.since(from)) / 2;
             let byte_ns = mean * now.duration_since(since).as_nanos();
             core.tally.sync.byte_ns.add(u64::try_from(byte_ns).unwrap_or(u64::MAX));

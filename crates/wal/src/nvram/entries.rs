@@ -11,11 +11,12 @@
 //! lies at `p` modulo the bytes of all entries. This is the report's formula with an index of 0 for
 //! position 0, so no index is stored.
 //!
-//! `lap` is the report's persistent flag. It numbers the uses of the entry: the number of times
-//! that positions went round before `p`, modulo 2^16 - 1, plus 1, hence never 0. An entry with an
-//! earlier lap, or with none, therefore reads as not set, and `nv_entries` resets nothing when the
-//! start moves. Each lap sets every entry below the end, and an opening resets the entries beyond
-//! the end, so laps that are 65,535 apart never meet.
+//! `lap` is the report's persistent flag. It numbers the uses of the entry. It is the number of
+//! times that positions had gone round the entries before `p`, modulo 2^16 - 1, plus 1, so it is
+//! never 0. An entry with an earlier lap, or with none, therefore reads as not set, and
+//! `nv_entries` resets nothing when the start moves. Each lap sets every entry below the end, and
+//! an opening resets the entries beyond the end, so no entry keeps its lap for 65,535 laps, after
+//! which it would read as set.
 //!
 //! `sum` is the low half of the object's own checksum. An object does not store its position. If
 //! the memory loses the write of an object, an earlier whole object may still be at its place; the
@@ -26,9 +27,9 @@
 //! 1. Only the thread that got the place of an object from `arena` writes the object, before the
 //!    object's position counts as filled.
 //! 2. In `nv_entries` the thread that reserved a position stores its entry once, without a lap: the
-//!    entry names the object for the threads that commit. This store is not persisted, and no other
-//!    reader uses it. In `nv_logging` the thread persists the object, then sets the entry with its
-//!    lap and persists it ([`Entries::set`]), before the position counts as filled.
+//!    entry names the object for the threads that commit. This store is not persisted, and only
+//!    committing threads read it. In `nv_logging` the thread persists the object, then sets the
+//!    entry with its lap and persists it ([`Entries::set`]), before the position counts as filled.
 //! 3. In `nv_entries` a committing thread gives entries their laps ([`Entries::persist`]), after
 //!    their objects were persisted. An entry with its lap therefore names a whole record, also
 //!    after a crash. An entry is one word, so a crash leaves it set or not set.

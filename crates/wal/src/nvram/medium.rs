@@ -1,14 +1,14 @@
 //! The medium of a log in NVRAM: it finds the filled bytes and persists them. Nothing is written to
 //! a device.
 //!
-//! Any thread; there is no leader. `filled` says up to where records are copied, `written` and
-//! `durable` both say up to where they are persisted. Invariants:
+//! Any thread; there is no leader. `filled` is the position up to which records are copied.
+//! `written` and `durable` are both the position up to which records are persisted. Invariants:
 //!
 //! 1. With `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so a scan
 //!    that finds `filled` also finds the other two frontiers. With the other kinds a thread that
-//!    waits for a position or requests it persists what is filled (`nvram::commit` of the kernels),
-//!    or waits for the thread that is persisting. A thread that only reads the frontiers finds what
-//!    other threads have persisted.
+//!    waits until a position is durable, or requests it, persists what is filled (`nvram::commit`
+//!    of the kernels), or waits for the thread that is persisting. A thread that only reads the
+//!    frontiers finds what other threads have persisted.
 //! 2. `filled` moves before `written`, and `written` before `durable`. So a thread that reads the
 //!    smaller frontiers first finds the frontiers in order. The frontiers of `nv_direct` move by
 //!    `raise`.
@@ -16,8 +16,8 @@
 //!    its append has returned: the append persisted it, and the appends of the records that it
 //!    depends on have persisted those records before. Opening finds all of them, whatever holes lie
 //!    below. With `chunked` a later record may be put into a hole. Clients need not name durable
-//!    records as dependencies, so a record that depends on a durable one could be put into a hole
-//!    below it. A waiter therefore waits until there are no holes below its own record.
+//!    records as dependencies, so that later record may depend on a durable record above the hole.
+//!    With `chunked` a waiter therefore waits until there are no holes below its own record.
 //! 4. After the scan or the last fence, and before it acknowledges anything, the medium asks a
 //!    simulated memory whether the memory has crashed. Bytes that were persisted too late are
 //!    therefore not acknowledged.

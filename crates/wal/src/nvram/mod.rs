@@ -19,8 +19,9 @@
 //!
 //! The kinds:
 //!
-//! - `nv_ring` (ours): a commit waits for holes below its end and persists all that is filled,
-//!   unless another thread is doing so. After a crash the log ends at the first hole.
+//! - `nv_ring` (ours): a commit waits until the holes below its end are filled, and persists all
+//!   that is filled, unless another thread is doing so. After a crash the log ends at the first
+//!   hole.
 //! - `nv_entries` (ours, after NV-Logging): a commit works as in `nv_ring`, but a hole lasts as
 //!   long as one store. After a crash the log ends at the first entry that is not set.
 //! - `nv_logging` (NV-Logging, VLDB 2014, as a report on it describes it): a commit moves the tail
@@ -47,8 +48,9 @@
 //!    tail.
 //! 5. The report resets passed flags before it persists the head. Here they are reset after the
 //!    head is persisted, so that a crash in between leaves a valid log.
-//! 6. In the report head and tail are an index and an LSN, two stores with a delay each. Here they
-//!    are an LSN, persisted once; the index is the LSN modulo the size.
+//! 6. In the report the head is an index and an LSN, and so is the tail: two stores, each with a
+//!    delay. Here each of them is an LSN and is persisted once; the index is the LSN modulo the
+//!    size.
 //! 7. The report has no crash safety; here laps and checksums let opening judge what it finds.
 //!
 //! `nv_entries` differs from the report in points 1, 2 and 7, and in these:

@@ -17,12 +17,12 @@
 //! or not at all. The Restart record is above all records that were found.
 //!
 //! Why a record beyond a hole is valid (`nv_direct`): there were no holes below the last Restart
-//! record when that record was persisted, so the walk passes it, and knows its incarnation. A
-//! record of that incarnation at its own position was put there since then, because each position
-//! is reserved once in an incarnation, and an earlier lap of the ring had other positions. A torn
-//! record may contain bytes that are a whole record of their own position and of this incarnation.
-//! Recovery would take such bytes for a record, but a payload would have to predict the position
-//! and the incarnation.
+//! record when that record was persisted, so the walk reaches that record, and learns its
+//! incarnation. A record of that incarnation at its own position was put there since then, because
+//! each position is reserved once in an incarnation, and an earlier lap of the ring had other
+//! positions. In a torn record, recovery would take bytes of the payload for a record if they
+//! looked like a whole record of this incarnation at the position where they lie. To write such a
+//! payload, a program would have to predict position and incarnation.
 
 use super::apart::Apart;
 use super::entries::Entries;

@@ -28,8 +28,8 @@ pub(crate) fn existing(
             return Err(OpenError::MissingStream { directory: stream_name(index) });
         };
         check_owner(folder.as_ref(), state, index)?;
-        // Opening a stream changes it, so a file that is missing in another stream must be noticed
-        // before.
+        // Opening a stream changes it, so a missing file of any stream must be noticed before the
+        // first stream is opened.
         check_complete(folder.as_ref()).map_err(|error| of_stream(index, error))?;
         folders.push(folder);
     }
@@ -70,7 +70,7 @@ pub(crate) fn has_only_stream(directory: &dyn Directory) -> device::Result<bool>
     Ok(survey.control || !survey.is_empty())
 }
 
-/// Returns a stream's folder, if there is anything of a log in it.
+/// Returns a stream's folder, if any file of a log is in it.
 fn with_log(directory: &dyn Directory, index: usize) -> device::Result<Option<Arc<dyn Directory>>> {
     let Some(folder) = directory.existing_subdirectory(&stream_name(index))? else { return Ok(None) };
     Ok(has_only_stream(folder.as_ref())?.then_some(folder))

@@ -1,4 +1,4 @@
-//! The streams of a log, made and opened side by side.
+//! The streams of a log, made and opened in parallel.
 //!
 //! | file | what |
 //! |---|---|

@@ -10,11 +10,12 @@
 //!    shuts all.
 //! 2. The number of streams of a new log is durable before the first of several is made. Before the
 //!    log is returned, the file durably says that all streams are made.
-//! 3. Every stream is recovered separately, before any record of any stream counts. From then on
-//!    the set of the surviving records of all streams never changes (`head`).
+//! 3. Every stream is recovered separately. No record of any stream counts before all streams are
+//!    recovered. From then on the set of the surviving records of all streams never changes
+//!    (`head`).
 //!
-//! A crash at any point may leave one more Restart record in some streams. The next opening finds
-//! the same records in all streams.
+//! A crash at any point may leave one more Restart record in some streams. Otherwise the next
+//! opening finds the same records.
 
 use super::control::{CreationState, StreamsState};
 use super::folders::{self, stream_name};

@@ -287,7 +287,8 @@ fn many_lives_of_one_log() {
     }
 }
 
-/// A crash during appends, made by hand: some words of the records never arrived.
+/// A crash during appends that the test makes by hand: some words of the records never reached the
+/// memory.
 #[test]
 fn holes_become_padding_and_everything_else_stays() {
     let seed = seed();

@@ -1,12 +1,12 @@
 //! The heads of a checkpoint's files: the head of each part, and the manifest, which consists of a
 //! head only. This code does no I/O, and decoding is total.
 //!
-//! Both heads begin with magic (8), version u32, checksum u32 (CRC-32C of the head without these
-//! four bytes), database id u128, number of the checkpoint u64. In a part's head, of 4,096 bytes,
-//! the number of the part u32 follows. In the manifest, of 8,192 bytes, there follow next table
-//! u32, parts u16, streams u16, greatest timestamp u64, then rows u64 and bytes u64 of each part,
-//! then for each stream the position from which its log is needed u64. The remaining bytes are
-//! zero. Numbers are little-endian.
+//! Both heads begin with magic (8 bytes), version u32, checksum u32 (CRC-32C of the head without
+//! these four bytes), database id u128, number of the checkpoint u64. A part's head has 4,096
+//! bytes; next in it is the number of the part u32. The manifest has 8,192 bytes; next in it are
+//! next table u32, number of parts u16, number of streams u16, greatest timestamp u64. Then come
+//! for each part a u64 for its rows and a u64 for its bytes, and for each stream a u64, the
+//! position from which its log is needed. The remaining bytes are zero. Numbers are little-endian.
 
 use super::block::{ALIGN, field};
 use crate::Lsn;
@@ -62,7 +62,7 @@ pub(crate) struct Manifest {
     pub(crate) next_table: u32,
     /// No row has a greater timestamp.
     pub(crate) greatest: u64,
-    /// For each stream, a position at or above which all records lie that the checkpoint may lack.
+    /// For each stream, a position below which the checkpoint lacks no record.
     pub(crate) from: Vec<Lsn>,
     /// The parts of the checkpoint, in the order of their numbers, which begin at 0.
     pub(crate) parts: Vec<PartSummary>,

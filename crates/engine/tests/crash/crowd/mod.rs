@@ -123,8 +123,9 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Returns the version of a shared key whose value `txn` has found to be `found`. `before` is
-    /// given if `txn` is a view.
+    /// Returns the version of a shared key that `txn` has seen. `found` is the value that it has
+    /// read. If the key is absent, the version is that of the key's deleter. `before` is given if
+    /// `txn` is a view.
     fn version(
         &self,
         (txn, before): (&Transaction, Option<&DeletersBefore>),
