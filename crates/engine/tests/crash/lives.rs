@@ -90,7 +90,7 @@ impl Life {
         self.told.push(what.into());
     }
 
-    /// From now on, one change of the device in `one_in` fails. Often only one kind of file has
+    /// Makes one change of the device in `one_in` fail from now on. Often only one kind of file has
     /// failing changes instead, and one change in three of such files fails. Of the blocks that are
     /// read, one in `4 * one_in` fails at its first read. If `one_in` is 0, nothing fails.
     fn strike(&mut self, one_in: u64) {

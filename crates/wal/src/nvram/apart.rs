@@ -26,8 +26,8 @@
 //!    are set.
 //! 3. No lock guards the position; in the report a lock does.
 //!
-//! A crash before a commit has persisted the entry leaves an object that no entry names; a crash
-//! after that leaves a record.
+//! If the machine crashes before the entry is persisted, the object is there, and no entry names
+//! it. If the machine crashes after that, the record is there.
 
 use super::entries::{ENTRY, Entries};
 use katydid_kernels::insert::{

@@ -1,4 +1,4 @@
-//! The first block of the region of a log in NVRAM. Pure.
+//! The first block of the region of a log in NVRAM: encoding and decoding, without I/O.
 //!
 //! ```text
 //! a sealed block (see `checksum`), magic "KATYDNV2": 12 .. 16 zero u32 | 16 log id u128 | 32 ring bytes u64 | 40 entries u64 | zeros

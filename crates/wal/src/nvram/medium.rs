@@ -1,8 +1,9 @@
 //! The medium of a log in NVRAM: it finds the filled bytes and persists them. Nothing is written to
 //! a device.
 //!
-//! Any thread; there is no leader. `filled` is the position up to which records are copied.
-//! `written` and `durable` are both the position up to which records are persisted. Invariants:
+//! Any thread may call this code; there is no leader. `filled` is the position up to which records
+//! are copied. `written` and `durable` are both the position up to which records are persisted.
+//! Invariants:
 //!
 //! 1. With `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so a scan
 //!    that finds `filled` also finds the other two frontiers. With the other kinds a thread that

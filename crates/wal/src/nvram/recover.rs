@@ -1,7 +1,7 @@
 //! Opening a log in NVRAM: which records survive.
 //!
-//! One thread; the caller holds the directory's lock and has judged the control file. In this
-//! order:
+//! One thread runs this code; its caller holds the directory's lock and has judged the control
+//! file. In this order:
 //!
 //! 1. The region is opened, or made if the control file says that the log was never used. Its
 //!    header must be the log's.
