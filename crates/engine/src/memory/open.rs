@@ -1,5 +1,5 @@
-//! Opening a database of the memory engine. The caller has found out whether the directory has such
-//! a database, or a new one is to be created there.
+//! Opening a database of the memory engine. The caller knows that the directory has such a
+//! database, or wants a new one in it.
 //!
 //! Creation makes the control file last, after all other files are durable. If a crash comes before
 //! the control file is durable, the other files may exist and the control file does not. The next

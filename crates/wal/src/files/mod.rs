@@ -9,8 +9,8 @@
 //! hole in the log while it waits.
 //!
 //! A crash keeps every whole block below the durable frontier. Above it, each block that was
-//! written, or that a write under way has, may be whole, torn or missing. Recovery keeps the
-//! records that are valid and contiguous.
+//! written or was being written may be whole, torn or missing. Recovery keeps the records that are
+//! valid and contiguous.
 
 mod writer;
 

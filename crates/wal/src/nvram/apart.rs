@@ -26,8 +26,8 @@
 //!    are set.
 //! 3. No lock guards the position; in the report a lock does.
 //!
-//! If the machine crashes before the entry is persisted, the object is there, and no entry names
-//! it. If the machine crashes after that, the record is there.
+//! A crash before the entry is set leaves an object that no entry names. A crash after the entry is
+//! persisted leaves the record. A crash in between leaves one or the other.
 
 use super::entries::{ENTRY, Entries};
 use katydid_kernels::insert::{
