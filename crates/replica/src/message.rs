@@ -155,3 +155,45 @@ pub(crate) struct Malformed {
     wanted: &'static str,
     reason: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::PAYLOAD_BYTES_MAX;
+    use crate::ids::RequestId;
+    use crate::types::{Entry, Leadership, LogId, Request};
+    use crate::write_set::{WRITE_SET_BYTES_MAX, Write, WriteSet};
+    use openraft::EntryPayload;
+
+    /// Bytes of smaller entries that a leader may send before a large one in the same append.
+    const BEFORE: usize = 1 << 20;
+
+    /// A longer frame could not be sent, so the group would be stuck at the entry.
+    #[test]
+    fn the_append_of_each_admissible_write_set_fits_a_frame() {
+        let (table, key) = ("table".to_owned(), vec![1; 4]);
+        let changes = [
+            Write::Put { table: table.clone(), key: key.clone(), value: vec![] },
+            Write::Delete { table: table.clone(), key },
+            Write::CreateTable { table },
+            Write::Put { table: "n".repeat(255), key: vec![1; 300], value: vec![2; 1 << 16] },
+        ];
+        for change in changes {
+            let set = |changes| WriteSet { writes: vec![change.clone(); changes] };
+            let most = WRITE_SET_BYTES_MAX / set(1).bytes();
+            assert!(set(most).check().is_ok() && set(most + 1).check().is_err());
+            let id = RequestId { client: u64::MAX, sequence: u64::MAX };
+            let log_id = LogId::new(Leadership { term: u64::MAX, node_id: u64::MAX }, u64::MAX);
+            let payload = EntryPayload::Normal(Request::Write { id, set: set(most) });
+            let request = AppendEntriesRequest::<Types> {
+                vote: Vote::new_committed(u64::MAX, u64::MAX),
+                prev_log_id: Some(log_id),
+                leader_commit: Some(log_id),
+                entries: vec![Entry { log_id, payload }],
+            };
+            let bytes = Append { request, age_ms: Some(u64::MAX) }.to_frame().expect("encode").payload.len();
+            let room = PAYLOAD_BYTES_MAX - BEFORE;
+            assert!(bytes <= room, "{most} changes of table {:?} take {bytes} bytes", change.table());
+        }
+    }
+}

@@ -7,8 +7,14 @@ use crate::error::{Error, Result};
 use katydid::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 
-/// Maximum bytes of keys and values in one write set: 32 MiB.
+/// Maximum bytes of one write set: 32 MiB. Each change counts with the bytes of its table's name,
+/// its key and its value, and with 32 bytes more.
 pub const WRITE_SET_BYTES_MAX: usize = 32 << 20;
+
+/// Maximum bytes of the encoding of a change besides its name, key and value. The encoding of a
+/// write set must fit a frame: a leader that had a longer entry in its log could not replicate the
+/// entry, nor any entry after it.
+const CHANGE_BYTES: usize = 32;
 
 /// Longest name of a table in bytes.
 const NAME_BYTES_MAX: usize = 255;
@@ -64,7 +70,7 @@ impl Write {
 
     fn bytes(&self) -> usize {
         let value = if let Write::Put { value, .. } = self { value.len() } else { 0 };
-        self.table().len() + self.key().map_or(0, <[u8]>::len) + value
+        CHANGE_BYTES + self.table().len() + self.key().map_or(0, <[u8]>::len) + value
     }
 }
 
@@ -98,7 +104,7 @@ impl WriteSet {
         self
     }
 
-    /// Returns the bytes of all names, keys and values.
+    /// Returns the bytes of all changes, as [`WRITE_SET_BYTES_MAX`] counts them.
     pub(crate) fn bytes(&self) -> usize {
         self.writes.iter().map(Write::bytes).sum()
     }
