@@ -17,6 +17,7 @@ use crate::ids::RequestId;
 use crate::message::{Greeting, PROTOCOL};
 use crate::options::{Replicated, WriteOptions};
 use crate::peer::{LinkError, Wire, next, send};
+use crate::runtime::WAIT_MAX;
 use crate::status::Status;
 use crate::transport::Transport;
 use crate::write_set::WriteSet;
@@ -143,7 +144,7 @@ impl Caller {
         call: &ClientCall,
         wait: Duration,
     ) -> Result<ClientReply> {
-        let deadline = Instant::now() + wait;
+        let deadline = Instant::now() + wait.min(WAIT_MAX);
         let first = self.ask(address, call, deadline).await;
         let reply = match first {
             Err(Unanswered { error: LinkError::Closed | LinkError::Frame(_), .. }) => {
@@ -180,13 +181,14 @@ impl Caller {
     /// Repeats a call until a replica has carried it out, or `wait` is over. Returns an error
     /// together with true if a replica may have an entry of the call in its log.
     async fn call(&self, mut call: ClientCall, wait: Duration) -> Result<ClientReply, (Error, bool)> {
-        let (deadline, mut maybe, mut redirected) = (Instant::now() + wait, false, false);
+        let deadline = Instant::now() + wait.min(WAIT_MAX);
+        let (mut maybe, mut redirected) = (false, false);
         // These two calls are answered only after another replica has caught up.
         let is_long = matches!(call, ClientCall::AddLearner { .. } | ClientCall::ChangeVoters { .. });
         let patience = if is_long { wait } else { self.patience };
         for attempt in 0_usize.. {
             let address = self.address(attempt);
-            let limit = deadline.min(Instant::now() + patience);
+            let limit = deadline.min(Instant::now() + patience.min(WAIT_MAX));
             if let ClientCall::Write { wait_ms, .. } = &mut call {
                 *wait_ms = limit.duration_since(Instant::now()).as_millis().try_into().unwrap_or(u64::MAX);
             }

@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::options::{ReplicaOptions, Replicated, WriteOptions};
 use crate::peer::{Links, Peers};
 use crate::place::Place;
-use crate::runtime::blocking;
+use crate::runtime::{WAIT_MAX, blocking};
 use crate::server::{Clients, Service, serve};
 use crate::status::Status;
 use crate::store::{Identity, Row, Store, View};
@@ -293,7 +293,7 @@ impl Group {
             // applied.
             let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
             let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
-            let ready = linearizer.try_await_ready(raft, Some(wait)).await.map_err(stopped)?;
+            let ready = linearizer.try_await_ready(raft, Some(wait.min(WAIT_MAX))).await.map_err(stopped)?;
             let Ok(ready) = ready else {
                 return Err(self.no_quorum("it has not applied the entries before its election yet"));
             };

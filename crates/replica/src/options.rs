@@ -91,7 +91,7 @@ impl ReplicaOptions {
             if good { Ok(()) } else { Err(Error::Option { option, reason: reason.to_owned() }) }
         };
         check(self.heartbeat >= Duration::from_millis(10), "heartbeat", "must be at least 10 ms")?;
-        check(self.election >= 3 * self.heartbeat, "election", "must be at least three times the heartbeat")?;
+        check(self.election >= self.heartbeat.saturating_mul(3), "election", "must be at least three times the heartbeat")?;
         check(self.election <= Duration::from_secs(3600), "election", "must be at most an hour")?;
         check(self.snapshot_entries >= 1, "snapshot_entries", "must be at least 1")?;
         check((1..=1 << 20).contains(&self.in_flight_max), "in_flight_max", "must be from 1 to 1,048,576")?;

@@ -10,6 +10,7 @@ use crate::group::Group;
 use crate::ids::{ReplicaId, RequestId};
 use crate::options::{ReplicaOptions, Replicated, WriteOptions};
 use crate::place::Folder;
+use crate::runtime::WAIT_MAX;
 use crate::status::Status;
 use crate::transaction::{ReadView, Transaction};
 use crate::types::Request;
@@ -336,7 +337,7 @@ impl Replica {
     ) -> Result<Status> {
         let (mut metrics, replica) = (self.shared.group.raft().metrics(), self.shared.group.waiting.replica);
         self.run(async move {
-            let deadline = tokio::time::Instant::now() + wait;
+            let deadline = tokio::time::Instant::now() + wait.min(WAIT_MAX);
             loop {
                 let status = Status::of(&metrics.borrow_and_update());
                 if wanted(&status) {

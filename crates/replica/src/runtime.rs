@@ -10,6 +10,10 @@ use rand::rngs::SmallRng;
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+/// The longest wait: 30 years. A longer one, such as `Duration::MAX`, may be more than clocks can
+/// count.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30 * 365 * 86_400);
+
 /// tokio's runtime, with random numbers that a seed determines.
 #[derive(Debug)]
 pub(crate) struct Runtime(TokioRuntime);

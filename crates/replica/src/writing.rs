@@ -17,6 +17,7 @@ use crate::error::{Error, Result, UnknownReason};
 use crate::ids::{ReplicaId, RequestId};
 use crate::machine::Machine;
 use crate::options::{Replicated, WriteOptions};
+use crate::runtime::WAIT_MAX;
 use crate::types::{Applied, Leadership, Request, Types};
 use openraft::Raft;
 use openraft::async_runtime::WatchReceiver;
@@ -141,7 +142,7 @@ impl Waiting {
         permit: Option<OwnedSemaphorePermit>,
         tell: impl FnOnce(Result<(Applied, u64, Replicated)>) + Send + 'static,
     ) {
-        let deadline = Instant::now() + options.wait;
+        let deadline = Instant::now() + options.wait.min(WAIT_MAX);
         let Written { certifier, number, mut answer } = written;
         let mut tell = Some(tell);
         let answered = match tokio::time::timeout_at(deadline, &mut answer).await {

@@ -2,7 +2,10 @@
 
 use crate::cluster::{Cluster, LONG, request, rows};
 use katydid::EngineKind;
-use katydid_replica::{Error, Outcome, Replica, Replicated, Result, WriteOptions, WriteSet};
+use katydid_replica::{
+    Client, ClientOptions, Error, Outcome, Replica, ReplicaOptions, Replicated, Result, WriteOptions,
+    WriteSet,
+};
 use std::time::Duration;
 
 const ENGINES: [EngineKind; 2] = [EngineKind::Paged, EngineKind::Memory];
@@ -115,6 +118,27 @@ fn thousands_of_writes_are_in_flight_at_once() {
     let indexes: Result<std::collections::BTreeSet<u64>> = outcomes.iter().collect();
     assert_eq!(indexes.expect("all commit").len(), 4_000);
     assert_eq!(cluster.same_rows(&["t"])["t"].len(), 4_000);
+}
+
+#[test]
+fn a_wait_may_be_longer_than_clocks_can_count() {
+    let forever = WriteOptions { wait: Duration::MAX, ..WriteOptions::default() };
+    let mut options = ReplicaOptions::new("unused", [1; 16], 1, "127.0.0.1:0");
+    options.heartbeat = Duration::MAX;
+    assert!(matches!(options.validate(), Err(Error::Option { option: "election", .. })));
+
+    let cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader();
+    let client = leader.open_client().expect("a client");
+    let set = || WriteSet::default().put("t", "k", "v");
+    leader.write(request(client, 1), set(), forever).expect("commit");
+    leader.transact(request(client, 2), forever, |txn| txn.put("t", "k", "w")).expect("commit");
+    leader.wait_until(Duration::MAX, |status| status.applied > 0).expect("a status");
+    let mut options = ClientOptions::new([leader.address()]);
+    (options.patience, options.wait) = (Duration::MAX, Duration::MAX);
+    let remote = Client::new(options).expect("a client");
+    remote.write(request(client, 3), set(), forever).expect("commit");
+    remote.status(leader.address()).expect("a status");
 }
 
 fn refuses_as_follower<T: std::fmt::Debug>(follower: &Replica, leader: u64, outcome: Result<T>) {
