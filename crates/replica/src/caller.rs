@@ -275,12 +275,10 @@ impl Caller {
             }
             Ok(reply) => Err(unexpected(&reply)),
             Err((error, maybe)) => Err(match error {
-                // Invariant 2. These errors hold for all tries of the write, not only for the last
+                // Invariant 2. These errors hold for all tries of the write. All others hold only
+                // for the last try; the replicas may have forgotten that they applied an earlier
                 // one.
-                Error::Cancelled { .. }
-                | Error::UnknownClient { .. }
-                | Error::TooOld { .. }
-                | Error::Unknown { .. } => error,
+                Error::Cancelled { .. } | Error::Unknown { .. } => error,
                 _ if maybe => Error::Unknown { id, reason: UnknownReason::TimedOut },
                 error => error,
             }),
@@ -363,4 +361,67 @@ fn unexpected(reply: &ClientReply) -> Error {
         ClientReply::Done | ClientReply::Refused(_) => "no content",
     };
     Error::io("a replica", io::Error::other(format!("it sent {kind}, which answers another call")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client_message::Refusal;
+    use crate::transport::{Connection, Listener};
+    use futures_util::future::BoxFuture;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A replica that closes the first `lost` connections when it has received the call, and
+    /// refuses each later call.
+    struct Refusing {
+        lost: AtomicUsize,
+        refusal: Refusal,
+    }
+
+    impl Transport for Refusing {
+        fn connect(&self, _: &str) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
+            let (near, far) = tokio::io::duplex(1 << 16);
+            let lost = self.lost.load(Ordering::Relaxed);
+            self.lost.store(lost.saturating_sub(1), Ordering::Relaxed);
+            let refusal = self.refusal.clone();
+            tokio::spawn(async move {
+                let mut wire: Wire = Framed::new(Box::new(far) as Box<dyn Connection>, FrameCodec::default());
+                let _hello: ClientHello = next(&mut wire).await?;
+                send(&mut wire, &Greeting::Welcome).await?;
+                let _call: ClientCall = next(&mut wire).await?;
+                match lost {
+                    0 => send(&mut wire, &ClientReply::Refused(refusal)).await,
+                    _ => Ok(()),
+                }
+            });
+            Box::pin(async { Ok(Box::new(near) as Box<dyn Connection>) })
+        }
+
+        fn listen(&self, _: &str) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+            Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+        }
+    }
+
+    #[test]
+    fn a_forgotten_write_may_have_committed_by_an_earlier_try() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.expect("a runtime");
+        let id = RequestId { client: 1, sequence: 2 };
+        let write = |lost, refusal: &Refusal| {
+            let refusing = Refusing { lost: AtomicUsize::new(lost), refusal: refusal.clone() };
+            let patience = Duration::from_secs(3);
+            let caller = Caller::new(vec!["a".to_owned()], None, Arc::new(refusing), patience);
+            let set = WriteSet::default().put("t", "k", "v");
+            let outcome = runtime.block_on(caller.write(id, set, WriteOptions::default()));
+            outcome.expect_err("it is refused")
+        };
+        for forgotten in [Refusal::TooOld { id }, Refusal::UnknownClient { id }] {
+            let error = write(0, &forgotten);
+            assert_eq!(Refusal::from(error), forgotten, "the only try was refused");
+            let error = write(1, &forgotten);
+            assert!(error.is_unknown(), "the replica may have applied the first try: {error}");
+        }
+        let cancelled = Refusal::Cancelled { id };
+        assert_eq!(Refusal::from(write(1, &cancelled)), cancelled, "no try can have committed");
+    }
 }
