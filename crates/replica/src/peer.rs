@@ -19,6 +19,7 @@ use crate::transport::{Connection, Transport};
 use crate::types::{Types, Vote};
 use futures_util::{SinkExt, Stream, StreamExt};
 use openraft::alias::SnapshotOf;
+use openraft::async_runtime::WatchReceiver;
 use openraft::base::{BoxFuture, BoxStream};
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
 use openraft::network::v2::RaftNetworkV2;
@@ -27,7 +28,7 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
-use openraft::{BasicNode, Instant as _, OptionalSend, Raft};
+use openraft::{BasicNode, Instant as _, OptionalSend, Raft, RaftMetrics};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -140,10 +141,23 @@ impl Links {
     }
 
     fn append(&self, request: AppendEntriesRequest<Types>) -> Append {
-        let confirmed = self.raft.get().and_then(|raft| raft.as_leader().ok()?.last_quorum_acked());
-        let age_ms = confirmed.and_then(|confirmed| confirmed.elapsed().as_millis().try_into().ok());
+        let age_ms = self.raft.get().and_then(|raft| age_ms(&raft.metrics().borrow_watched(), &request));
         Append { request, age_ms }
     }
+}
+
+/// Returns the age of the state at the request's committed index: the milliseconds since a majority
+/// last confirmed the leader. Returns `None` if that state may lack a write that was acknowledged
+/// before the majority confirmed the leader.
+fn age_ms(metrics: &RaftMetrics<Types>, request: &AppendEntriesRequest<Types>) -> Option<u64> {
+    let committed = request.leader_commit?;
+    // A new leader does not know what an earlier leader has committed, until an entry of its own is
+    // committed.
+    let is_own = request.vote == metrics.vote && committed.leader_id == metrics.vote.leader_id;
+    // The request may have waited, and entries may have been committed meanwhile.
+    let is_latest = metrics.cluster_committed.is_none_or(|known| known.index <= committed.index);
+    let confirmed = metrics.last_quorum_acked.filter(|_| is_own && is_latest)?;
+    confirmed.into_inner().elapsed().as_millis().try_into().ok()
 }
 
 impl RaftNetworkFactory<Types> for Peers {
@@ -472,5 +486,35 @@ impl Answers<'_> {
         {
             *self.peer.appends.lock().unwrap_or_else(PoisonError::into_inner) = Kept::Here(wire);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Leadership, LogId};
+    use openraft::alias::InstantOf;
+
+    #[test]
+    fn a_leader_states_no_age_of_a_state_that_may_lack_acknowledged_writes() {
+        let log_id = |term, index| LogId::new(Leadership { term, node_id: 1 }, index);
+        let vote = Vote::new_committed(5, 1);
+        let request = |vote, term, index| AppendEntriesRequest {
+            vote,
+            prev_log_id: None,
+            leader_commit: Some(log_id(term, index)),
+            entries: Vec::new(),
+        };
+        let mut metrics = RaftMetrics::<Types>::new_initial(1);
+        metrics.vote = vote;
+        metrics.cluster_committed = Some(log_id(5, 9));
+        assert_eq!(age_ms(&metrics, &request(vote, 5, 9)), None, "no majority has confirmed the leader");
+        metrics.last_quorum_acked = Some(InstantOf::<Types>::now().into());
+        assert!(age_ms(&metrics, &request(vote, 5, 9)).is_some());
+        assert!(age_ms(&metrics, &request(vote, 5, 10)).is_some());
+        assert_eq!(age_ms(&metrics, &request(vote, 5, 8)), None, "entry 9 is committed");
+        assert_eq!(age_ms(&metrics, &request(Vote::new_committed(4, 1), 4, 9)), None, "an old leadership");
+        metrics.cluster_committed = Some(log_id(4, 7));
+        assert_eq!(age_ms(&metrics, &request(vote, 4, 7)), None, "the leader before may have committed more");
     }
 }
