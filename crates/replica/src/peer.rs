@@ -37,6 +37,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
+/// Additional time for the answer to an append, for each byte of it: the time of a slow network and
+/// a slow device. An append that times out is sent again as a whole, so without this time the group
+/// would be stuck at a large entry.
+const PER_BYTE: Duration = Duration::from_micros(1);
 /// Approximate bytes of rows in one message of a snapshot.
 const SNAPSHOT_BYTES: usize = 256 << 10;
 
@@ -322,9 +326,11 @@ impl RaftNetworkV2<Types> for Peer {
             let sender = tokio::spawn(async move {
                 while let Some(request) = input.next().await {
                     let frame = links.append(request).to_frame().ok()?;
-                    // The time is noted before the append is sent, because the reader's time-out
-                    // counts from it.
-                    sent.lock().unwrap_or_else(PoisonError::into_inner).push_back(Instant::now());
+                    // The limit is noted before the append is sent, because the reader waits no
+                    // longer than that, even if the append cannot be sent.
+                    let bytes = u32::try_from(frame.payload.len()).unwrap_or(u32::MAX);
+                    let limit = Instant::now() + links.patience + PER_BYTE * bytes;
+                    sent.lock().unwrap_or_else(PoisonError::into_inner).push_back(limit);
                     to.send(frame).await.ok()?;
                 }
                 Some(to)
@@ -403,7 +409,7 @@ impl RaftNetworkV2<Types> for Peer {
     }
 }
 
-/// The times at which the unanswered appends were sent, in order.
+/// The times at which the answers to the unanswered appends are due, in the order of the appends.
 type Unanswered = Arc<Mutex<VecDeque<Instant>>>;
 
 /// The sending half of a connection.
@@ -453,7 +459,7 @@ impl Answers<'_> {
                 return None;
             }
             let patience = self.peer.links.patience;
-            let limit = oldest.unwrap_or_else(Instant::now) + patience;
+            let limit = oldest.unwrap_or_else(|| Instant::now() + patience);
             let from = self.from.as_mut()?;
             tokio::select! {
                 biased;
@@ -468,10 +474,10 @@ impl Answers<'_> {
                 sink = &mut self.sender.0, if self.sent_all.is_none() => {
                     self.sent_all = Some(sink.ok().flatten());
                 }
-                // The oldest append may have been sent after `limit` was computed. In that case it
-                // has time left.
+                // The oldest append may have been sent after `limit` was read. In that case it has
+                // time left.
                 () = tokio::time::sleep_until(limit) => {
-                    if self.oldest().is_some_and(|oldest| oldest + patience <= Instant::now()) {
+                    if self.oldest().is_some_and(|oldest| oldest <= Instant::now()) {
                         return Some(Err(LinkError::TimedOut));
                     }
                 }
@@ -492,8 +498,83 @@ impl Answers<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Leadership, LogId};
+    use crate::ids::RequestId;
+    use crate::transport::Listener;
+    use crate::types::{Entry, Leadership, LogId, Request};
+    use crate::write_set::WriteSet;
+    use bytes::BytesMut;
+    use openraft::EntryPayload;
     use openraft::alias::InstantOf;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_util::codec::{Decoder, Encoder};
+
+    type FutureOf<T> = futures_util::future::BoxFuture<'static, io::Result<T>>;
+
+    /// A replica behind a slow network: 64 KiB arrive in 10 ms. It answers each append when all of
+    /// it has arrived.
+    struct Slow;
+
+    impl Transport for Slow {
+        fn connect(&self, _: &str) -> FutureOf<Box<dyn Connection>> {
+            let (near, mut far) = tokio::io::duplex(64 << 10);
+            tokio::spawn(async move {
+                let (mut arrived, mut part) = (BytesMut::new(), vec![0; 64 << 10]);
+                loop {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    let count = far.read(&mut part).await.expect("the other end is open");
+                    arrived.extend_from_slice(&part[..count]);
+                    while let Some(frame) = FrameCodec::default().decode(&mut arrived).expect("a frame") {
+                        let reply = match Append::from_frame(&frame) {
+                            Ok(_) => Appended(Ok(None)).to_frame(),
+                            Err(_) => Greeting::Welcome.to_frame(),
+                        };
+                        let mut bytes = BytesMut::new();
+                        FrameCodec::default().encode(reply.expect("encode"), &mut bytes).expect("encode");
+                        far.write_all(&bytes).await.expect("the other end is open");
+                    }
+                    if count == 0 {
+                        break;
+                    }
+                }
+            });
+            Box::pin(async { Ok(Box::new(near) as Box<dyn Connection>) })
+        }
+
+        fn listen(&self, _: &str) -> FutureOf<Box<dyn Listener>> {
+            Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+        }
+    }
+
+    #[test]
+    fn a_large_append_gets_the_time_that_it_needs() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let patience = Duration::from_millis(500);
+        let links = Links {
+            transport: Arc::new(Slow),
+            identity: Identity { cluster: [1; 16], replica: 1 },
+            patience,
+            install_patience: patience,
+            raft: OnceLock::new(),
+        };
+        let log_id = LogId::new(Leadership { term: 5, node_id: 1 }, 7);
+        let id = RequestId { client: 1, sequence: 1 };
+        let set = WriteSet::default().put("t", "k", vec![1; 8 << 20]);
+        let request = AppendEntriesRequest {
+            vote: Vote::new_committed(5, 1),
+            prev_log_id: None,
+            leader_commit: None,
+            entries: vec![Entry { log_id, payload: EntryPayload::Normal(Request::Write { id, set }) }],
+        };
+        let answer = runtime.expect("a runtime").block_on(async {
+            let mut peer = Peers(Arc::new(links)).new_client(2, &BasicNode::new("b")).await;
+            let input = Box::pin(futures_util::stream::iter([request]));
+            let option = RPCOption::new(patience);
+            let mut answers = peer.stream_append(input, option).await.expect("a connection");
+            answers.next().await
+        });
+        // At this speed the append takes 1.3 s.
+        assert!(matches!(answer, Some(Ok(Ok(None)))), "{answer:?}");
+    }
 
     #[test]
     fn a_leader_states_no_age_of_a_state_that_may_lack_acknowledged_writes() {
