@@ -1,17 +1,21 @@
 //! The storage of a replica: a folder, or simulated devices that crash.
 //!
-//! Any thread.
+//! Any thread. A crash while the state's folder `store-N` is removed leaves a part of it under
+//! another name, which the next opening removes. A part under its own name would look like a
+//! database that has lost files, so the replica could not be opened.
 
 use crate::error::{Error, Result};
 use crate::types::Types;
 use katydid_raft_log::RaftLog;
 use katydid_raft_log::wal;
 use katydid_raft_log::wal::device::{Directory, FileDirectory};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Prefix of the names of the state's folders.
 const STORE: &str = "store-";
+/// Prefix of the names of folders whose contents are being removed.
+const REMOVED: &str = "removed-";
 
 /// The storage of a replica's Raft log and state.
 pub(crate) trait Place: Send + Sync {
@@ -20,6 +24,12 @@ pub(crate) trait Place: Send + Sync {
 
     /// Opens the Raft log.
     fn open_log(&self, options: wal::Options) -> Result<RaftLog<Types>>;
+
+    /// Removes what an interrupted [`Place::remove_store`] has left. No other call may run at the
+    /// same time.
+    fn finish_removals(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Returns the numbers of the state's folders, in any order.
     fn stores(&self) -> Result<Vec<u64>>;
@@ -42,6 +52,22 @@ impl Folder {
     fn state(&self) -> PathBuf {
         self.path.join("state")
     }
+
+    /// Opens the folder of the state. The folder is created if it is missing, durably.
+    fn open_state(&self) -> Result<FileDirectory> {
+        Ok(FileDirectory::open(self.state()).map_err(katydid::Error::from)?)
+    }
+
+    /// Returns the names of all folders in the folder of the state.
+    fn names(&self) -> Result<Vec<String>> {
+        let state = self.state();
+        let io = |error| Error::io(state.display().to_string(), error);
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&state).map_err(io)? {
+            names.extend(entry.map_err(io)?.file_name().into_string());
+        }
+        Ok(names)
+    }
 }
 
 impl Place for Folder {
@@ -56,16 +82,17 @@ impl Place for Folder {
         })
     }
 
-    fn stores(&self) -> Result<Vec<u64>> {
-        let state = self.state();
-        let io = |error| Error::io(state.display().to_string(), error);
-        std::fs::create_dir_all(&state).map_err(io)?;
-        let mut numbers = Vec::new();
-        for entry in std::fs::read_dir(&state).map_err(io)? {
-            let name = entry.map_err(io)?.file_name();
-            numbers.extend(name.to_str().and_then(|name| name.strip_prefix(STORE)?.parse::<u64>().ok()));
+    fn finish_removals(&self) -> Result<()> {
+        for name in self.names()?.iter().filter(|name| name.starts_with(REMOVED)) {
+            remove(&self.state().join(name))?;
         }
-        Ok(numbers)
+        Ok(())
+    }
+
+    fn stores(&self) -> Result<Vec<u64>> {
+        self.open_state()?;
+        let number = |name: &String| name.strip_prefix(STORE)?.parse::<u64>().ok();
+        Ok(self.names()?.iter().filter_map(number).collect())
     }
 
     fn store(&self, number: u64) -> Result<Arc<dyn Directory>> {
@@ -75,6 +102,49 @@ impl Place for Folder {
 
     fn remove_store(&self, number: u64) -> Result<()> {
         let path = self.state().join(format!("{STORE}{number}"));
-        std::fs::remove_dir_all(&path).map_err(|error| Error::io(path.display().to_string(), error))
+        // A folder of this number that was removed before may still be under removal.
+        let mut nth = 0_u64;
+        let mut removed = path.clone();
+        while removed.exists() {
+            removed = self.state().join(format!("{REMOVED}{number}-{nth}"));
+            nth += 1;
+        }
+        let renamed = std::fs::rename(&path, &removed);
+        renamed.map_err(|error| Error::io(path.display().to_string(), error))?;
+        // The new name is durable before the first file is removed.
+        self.open_state()?.sync().map_err(katydid::Error::from)?;
+        remove(&removed)
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    std::fs::remove_dir_all(path).map_err(|error| Error::io(path.display().to_string(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_under_removal_does_not_count_and_is_removed_by_the_next_opening() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Folder { path: folder.path().join("replica"), log: None };
+        assert!(place.stores().expect("stores").is_empty());
+        let fill = |number| {
+            drop(place.store(number).expect("a store"));
+            let store = place.state().join(format!("{STORE}{number}"));
+            std::fs::write(store.join("katydid.pages"), "a page").expect("write");
+            store
+        };
+        fill(1);
+        // A crash has interrupted the removal of the folder.
+        std::fs::rename(fill(2), place.state().join("removed-2-0")).expect("rename");
+        fill(2);
+        place.remove_store(2).expect("remove");
+        assert_eq!(place.stores().expect("stores"), [1]);
+        assert!(place.state().join("removed-2-0").exists(), "it belongs to another removal");
+        place.finish_removals().expect("remove");
+        assert_eq!(place.names().expect("names"), ["store-1"]);
+        assert!(place.remove_store(3).is_err());
     }
 }

@@ -249,6 +249,8 @@ impl Store {
                 opened
             }
         };
+        // The lock of the current folder keeps other processes away, which may be removing a folder.
+        place.finish_removals()?;
         Ok(Store { place, options, identity, current: RwLock::new(Arc::new(current)) })
     }
 
