@@ -85,6 +85,7 @@ impl Group {
             store: store.clone(),
             identity,
             freshness: freshness.clone(),
+            patience: options.install_wait,
             clients: OnceLock::new(),
         });
         let server = tokio::spawn(serve(listener, service.clone()));

@@ -118,7 +118,7 @@ pub(crate) async fn send(wire: &mut Wire, message: &impl Message) -> Result<(), 
 }
 
 impl Links {
-    async fn within<T>(
+    pub(crate) async fn within<T>(
         limit: Duration,
         step: impl Future<Output = Result<T, LinkError>>,
     ) -> Result<T, LinkError> {
@@ -559,7 +559,7 @@ mod tests {
         let log_id = LogId::new(Leadership { term: 5, node_id: 1 }, 7);
         let id = RequestId { client: 1, sequence: 1 };
         let set = WriteSet::default().put("t", "k", vec![1; 8 << 20]);
-        let request = AppendEntriesRequest {
+        let request = AppendEntriesRequest::<Types> {
             vote: Vote::new_committed(5, 1),
             prev_log_id: None,
             leader_commit: None,
@@ -580,7 +580,7 @@ mod tests {
     fn a_leader_states_no_age_of_a_state_that_may_lack_acknowledged_writes() {
         let log_id = |term, index| LogId::new(Leadership { term, node_id: 1 }, index);
         let vote = Vote::new_committed(5, 1);
-        let request = |vote, term, index| AppendEntriesRequest {
+        let request = |vote: Vote, term, index| AppendEntriesRequest::<Types> {
             vote,
             prev_log_id: None,
             leader_commit: Some(log_id(term, index)),

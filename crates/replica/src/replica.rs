@@ -424,11 +424,40 @@ impl fmt::Debug for Replica {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Purpose;
-    use crate::peer::{LinkError, Links};
+    use crate::message::{Purpose, SnapshotBegin, SnapshotReply};
+    use crate::peer::{LinkError, Links, next, send};
     use crate::store::Identity;
     use crate::transport::Tcp;
+    use crate::types::{SnapshotMeta, Vote};
     use std::sync::OnceLock;
+
+    #[test]
+    fn a_snapshot_whose_next_part_does_not_come_is_given_up() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut options = ReplicaOptions::new(folder.path(), [1; 16], 7, "127.0.0.1:0");
+        options.install_wait = Duration::from_millis(20);
+        let replica = Replica::open(options).expect("open");
+        let links = Links {
+            transport: Arc::new(Tcp),
+            identity: Identity { cluster: [1; 16], replica: 8 },
+            patience: Duration::from_secs(60),
+            install_patience: Duration::from_secs(60),
+            raft: OnceLock::new(),
+        };
+        let address = replica.address().to_owned();
+        let silent = async move {
+            let mut wire = links.connect(7, &address, Purpose::Snapshot).await.expect("a connection");
+            let begin = SnapshotBegin { vote: Vote::new_committed(1, 8), meta: SnapshotMeta::default() };
+            send(&mut wire, &begin).await.expect("send");
+            Ok(next(&mut wire).await.expect("a reply"))
+        };
+        let SnapshotReply::Failed(reason) = replica.run(silent).expect("it ran") else {
+            panic!("it is not installed")
+        };
+        assert_eq!(reason, LinkError::TimedOut.to_string());
+        assert!(!folder.path().join("state/store-2").exists());
+        replica.close().expect("close");
+    }
 
     #[test]
     fn strangers_are_refused_in_the_handshake() {

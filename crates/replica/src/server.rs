@@ -19,7 +19,7 @@ use crate::message::{
     Append, Appended, Call, Greeting, Hello, Message, PROTOCOL, Purpose, Reply, SnapshotBegin, SnapshotEnd,
     SnapshotReply, SnapshotRows,
 };
-use crate::peer::{LinkError, Wire, next, send};
+use crate::peer::{LinkError, Links, Wire, next, send};
 use crate::runtime::blocking;
 use crate::store::{Identity, Store};
 use crate::transport::{Connection, Listener};
@@ -45,6 +45,8 @@ pub(crate) struct Service {
     pub(crate) store: Arc<Store>,
     pub(crate) identity: Identity,
     pub(crate) freshness: Arc<Freshness>,
+    /// Maximum time until the next message of a snapshot.
+    pub(crate) patience: Duration,
     /// Set when the replica runs.
     pub(crate) clients: OnceLock<Weak<dyn Clients>>,
 }
@@ -200,10 +202,13 @@ impl Service {
 
     async fn receive(&self, wire: &mut Wire) -> Result<openraft::raft::SnapshotResponse<Types>, LinkError> {
         let failed = |error: crate::Error| LinkError::Failed(error.to_string());
-        let SnapshotBegin { vote, meta } = next(wire).await?;
+        // A sender that has lost its power does not end the connection. Without these limits, each
+        // such sender would leave an open database and its files here.
+        let SnapshotBegin { vote, meta } = Links::within(self.patience, next(wire)).await?;
         let mut received = blocking(|| self.store.receive()).map_err(failed)?;
         loop {
-            let frame = wire.next().await.ok_or(LinkError::Closed)??;
+            let frame = async { wire.next().await.ok_or(LinkError::Closed)?.map_err(LinkError::from) };
+            let frame = Links::within(self.patience, frame).await?;
             if frame.kind == SnapshotEnd::KIND {
                 let SnapshotEnd { rows } = SnapshotEnd::from_frame(&frame)?;
                 if rows != received.rows() {
