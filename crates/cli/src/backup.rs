@@ -270,7 +270,7 @@ impl CopyFlags {
     ) -> Result<()> {
         let (seconds, checked) = (made.seconds, made.verified.as_ref());
         checked.iter().for_each(|checked| verify::tell_faults(checked));
-        if self.json {
+        let text = if self.json {
             let object = json!({
                 "id": made.id,
                 "stamp": made.stamp,
@@ -280,19 +280,22 @@ impl CopyFlags {
                 "moment": reached.and_then(|(reached, _)| reached.moment).map(time),
                 "next_moment": reached.and_then(|(reached, _)| reached.next_moment).map(time),
             });
-            say(object.to_string())?;
+            object.to_string()
         } else {
-            say(format!("copied {} to {} in {seconds:.1} s", shown(made.bytes), to.display()))?;
+            let mut text = format!("copied {} to {} in {seconds:.1} s", shown(made.bytes), to.display());
             if let Some((reached, point)) = reached {
-                say(told_of(reached, point, engine))?;
+                text += &format!("\n{}", told_of(reached, point, engine));
             }
             if let Some(checked) = checked.filter(|checked| checked.is_sound()) {
-                say(verify::summary(checked, engine))?;
+                text += &format!("\n{}", verify::summary(checked, engine));
             }
-        }
+            text
+        };
+        let said = say(text);
+        // The exit code tells of a fault even if no program reads the output.
         match checked {
             Some(checked) if !checked.is_sound() => Err(Failure::Said),
-            _ => Ok(()),
+            _ => said,
         }
     }
 }

@@ -31,14 +31,14 @@ impl Repair {
     pub fn run(self) -> Result<()> {
         let mode = if self.apply { RepairMode::Apply } else { RepairMode::DryRun };
         let report = Database::repair(&self.place.dir, mode)?;
-        if self.json {
-            say(as_json(&report).to_string())?;
-        } else {
-            tell(&report)?;
-        }
+        let said = match self.json {
+            true => say(as_json(&report).to_string()),
+            false => tell(&report),
+        };
+        // The exit code tells of damage even if nobody reads the output.
         match report.outcome {
             RepairOutcome::Needed => Err(Failure::Said),
-            _ => Ok(()),
+            _ => said,
         }
     }
 }

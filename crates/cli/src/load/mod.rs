@@ -202,8 +202,9 @@ impl Source {
         let result = loading.run(&events);
         let report = if self.json { loading.report_json() } else { loading.report() };
         drop(loading);
-        say(report)?;
-        result
+        // The failure of the load counts even if no program reads the report.
+        let said = say(report);
+        result.and(said)
     }
 
     /// Returns the name of the file for messages.
@@ -328,10 +329,17 @@ impl Loading<'_> {
         (self.commit)(entries)?;
         self.lines += entries.len() as u64;
         self.bytes += entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
-        if self.acks {
-            say(format!("acknowledged {}", plain(self.lines)))?;
+        if !self.acks {
+            return Ok(());
         }
-        Ok(())
+        match say(format!("acknowledged {}", plain(self.lines))) {
+            // The load ends early, so it must not look like a load of the whole file.
+            Err(Failure::NobodyReads) => Err(Failure::failed(format_args!(
+                "no program reads the acknowledgements; {} durable",
+                are(self.lines)
+            ))),
+            said => said,
+        }
     }
 
     /// Returns the noun for a part of the file: line or record.
@@ -371,6 +379,11 @@ impl Loading<'_> {
         })
         .to_string()
     }
+}
+
+/// Returns a number of lines with its verb.
+fn are(lines: u64) -> String {
+    format!("{} {}", plain(lines), if lines == 1 { "is" } else { "are" })
 }
 
 /// Returns a number of lines without digit grouping, for programs that read the output.

@@ -1,7 +1,7 @@
 //! Text into a database and out of it: `load`, `scan`, `count`, `get`, `put`, `delete`,
 //! `drop-table`, and their errors.
 
-use crate::program::{command, in_repository, run, run_in, run_with_input, seeded};
+use crate::program::{command, in_repository, run, run_in, run_unread, run_with_input, seeded};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -213,6 +213,16 @@ fn a_reader_that_goes_away_is_no_error() {
         assert!(child.wait().unwrap().success(), "{words}: {err}");
         assert!(!err.contains("katydid:"), "{words}: {err}");
     }
+}
+
+#[test]
+fn a_load_that_fails_or_ends_early_is_no_success_if_its_output_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let load = |flags: &str, text: &str| run_unread(dir.path(), &format!("load t -{flags}"), text.as_bytes());
+    load("", "a\t1\nbroken\n").expect_error(1, "line 2: no separator");
+    load(" --batch 1 --acks", "b\t1\nc\t2\n").expect_error(1, "1 line is durable");
+    load("", "d\t1\n").expect(0);
+    assert_eq!(run_in(dir.path(), "scan t").expect(0), "a\t1\nb\t1\nd\t1\n");
 }
 
 #[test]

@@ -75,7 +75,20 @@ pub fn run_in(dir: &Path, words: &str) -> Done {
 
 /// Runs the program with standard input.
 pub fn run_with_input(dir: &Path, words: &str, input: &[u8]) -> Done {
-    let mut child = command_in(dir, words).stdin(Stdio::piped()).spawn().unwrap();
+    run_on(command_in(dir, words), input)
+}
+
+/// Runs the program with standard input. Nobody reads its standard output.
+pub fn run_unread(dir: &Path, words: &str, input: &[u8]) -> Done {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = command_in(dir, words);
+    command.stdout(writer);
+    run_on(command, input)
+}
+
+fn run_on(mut command: Command, input: &[u8]) -> Done {
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&input));
