@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ids::ReplicaId;
 use crate::transport::{Tcp, Transport};
+use katydid::{EngineOptions, KEY_BYTES_MAX};
 use katydid_raft_log::wal;
 use katydid_raft_log::wal::device::Directory;
 use std::fmt;
@@ -23,8 +24,9 @@ pub struct ReplicaOptions {
     /// Address at which this replica accepts connections of replicas and clients, such as
     /// `127.0.0.1:7100`. With port 0 the system chooses a port.
     pub address: String,
-    /// Options of the engine. `durability` is not used, because commits wait for the Raft log.
-    /// Default: the paged engine with its defaults.
+    /// Options of the engine. `durability` is not used, because commits wait for the Raft log. The
+    /// paged engine must have pages of at least 8,192 bytes, because smaller ones do not take the
+    /// longest keys. Default: the paged engine with its defaults.
     pub engine: katydid::Options,
     /// Options of the Raft log, which is one stream in files. Default: `wal::Options::default()`.
     pub log: wal::Options,
@@ -91,12 +93,20 @@ impl ReplicaOptions {
             if good { Ok(()) } else { Err(Error::Option { option, reason: reason.to_owned() }) }
         };
         check(self.heartbeat >= Duration::from_millis(10), "heartbeat", "must be at least 10 ms")?;
-        check(self.election >= self.heartbeat.saturating_mul(3), "election", "must be at least three times the heartbeat")?;
+        let least = self.heartbeat.saturating_mul(3);
+        check(self.election >= least, "election", "must be at least three times the heartbeat")?;
         check(self.election <= Duration::from_secs(3600), "election", "must be at most an hour")?;
         check(self.snapshot_entries >= 1, "snapshot_entries", "must be at least 1")?;
         check((1..=1 << 20).contains(&self.in_flight_max), "in_flight_max", "must be from 1 to 1,048,576")?;
         check((2..=256).contains(&self.threads), "threads", "must be from 2 to 256")?;
-        Ok(self.engine.validate()?)
+        self.engine.validate()?;
+        // An entry with a key that the engine does not take would stop the replica, and stop it
+        // again each time it is opened.
+        let takes_keys = match self.engine.engine {
+            EngineOptions::Paged(paged) => paged.page_bytes >= 8 * KEY_BYTES_MAX,
+            EngineOptions::Memory(_) => true,
+        };
+        check(takes_keys, "engine", "must have pages of at least 8,192 bytes, which take the longest keys")
     }
 
     pub(crate) fn group(&self) -> Result<openraft::Config> {
@@ -166,5 +176,22 @@ pub struct WriteOptions {
 impl Default for WriteOptions {
     fn default() -> Self {
         WriteOptions { durability: Replicated::Quorum, wait: Duration::from_secs(10) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use katydid::PagedOptions;
+
+    #[test]
+    fn an_engine_that_does_not_take_the_longest_keys_is_refused() {
+        let mut options = ReplicaOptions::new("unused", [1; 16], 1, "127.0.0.1:0");
+        options.validate().expect("the defaults are in range");
+        for (page_bytes, option) in [(4096, "engine"), (5000, "page_bytes")] {
+            options.engine.engine = PagedOptions { page_bytes, ..PagedOptions::default() }.into();
+            let refused = options.validate().expect_err("refused");
+            assert!(refused.to_string().contains(option), "{refused}");
+        }
     }
 }
