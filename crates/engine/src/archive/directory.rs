@@ -108,8 +108,9 @@ impl LogArchive {
         for (name, from, to) in Archived::names(&names) {
             match files.last() {
                 // The preceding file has the bytes of this file. This file is left only because a
-                // crash interrupted its removal.
-                Some(last) if to <= last.to => superseded.push(name),
+                // crash interrupted its removal. But a note at the end of the preceding file may be
+                // in no other file.
+                Some(last) if to < last.to || to == last.to && from < to => superseded.push(name),
                 _ => {
                     let bytes = directory.open_read_only(&name)?.len()?;
                     files.push(ArchivedFile { from, to, bytes });

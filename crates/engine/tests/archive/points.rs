@@ -7,10 +7,11 @@
 use crate::common::{assert_sound, fresh_seed, options_for, seed, seeds};
 use crate::history::{Backup, Commit, ENGINES, History, Rows, options, rows_of};
 use katydid::{
-    ArchiveFault, BackupOptions, CommitStamp, Database, EngineKind, Error, LogArchive, MemoryDirectory,
-    RestorePoint, RestoreReport,
+    ArchiveFault, BackupOptions, CommitStamp, Database, EngineKind, Error, LogArchive, LogStretch,
+    MemoryDirectory, RestorePoint, RestoreReport,
 };
-use katydid_device::{Directory, SimDevice};
+use katydid_device::{Create, Directory, Method, SimDevice, WriteMode};
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -187,6 +188,36 @@ fn goes_on(engine: EngineKind) {
     let (again, to) = restore(&[backup], kept, RestorePoint::Stamp(stamp));
     assert_eq!(again.expect("restore").copy.stamp, stamp);
     assert_eq!(rows_of(&to)[&("rows", b"once".to_vec())], b"more");
+}
+
+/// A note has no bytes that another file could have.
+#[test]
+fn opening_an_archive_keeps_a_note_in_a_file_of_its_own() {
+    for engine in ENGINES {
+        let database = Database::open_in(SimDevice::new(6).directory(), options_for(engine)).expect("open");
+        database.put(&database.table("rows").expect("table"), "a", "1").expect("put");
+        let mut archiver = database.log_archiver("hook", 1 << 30).expect("archiver");
+        let kept = directory();
+        let store = |stretch: LogStretch| {
+            let file = kept.open(&stretch.file_name(), Create::New, Method::Buffered).expect("a file");
+            file.write_at(&[IoSlice::new(&stretch.to_bytes())], 0, WriteMode::Durable).expect("write");
+        };
+        while let Some(stretch) = archiver.try_next().expect("stretch") {
+            store(stretch);
+        }
+        let note = archiver.note().expect("note").expect("some log is archived");
+        let name = note.file_name();
+        store(note);
+        drop(archiver);
+        let mut archive = LogArchive::open_in(kept.clone()).expect("open an archive");
+        assert!(kept.list().expect("list").contains(&name), "{name} was removed");
+        // A later file takes the note in.
+        let mut archiver = archive.archiver(&database, "hook", 1 << 30).expect("archiver");
+        database.put(&database.table("rows").expect("table"), "a", "2").expect("put");
+        archive.take(&mut archiver).expect("archive");
+        drop(archive);
+        LogArchive::open_in(kept.clone()).expect("open an archive");
+    }
 }
 
 /// A restore to a time restores the last moment that the archive has noted at or before that time.
