@@ -182,7 +182,8 @@ impl Changes {
     /// # Errors
     /// `Error::ChangesGap` if the log was trimmed past the feed; `Error::ChangesTooLarge` if
     /// transactions that have not ended take more memory than a feed may; failures of the device.
-    /// After an error the feed's position is unchanged.
+    /// After an error the feed's position is unchanged. After `Error::ChangesTooLarge` every later
+    /// call returns it again.
     pub fn try_next(&mut self) -> Result<Option<CommittedTransaction>> {
         match self.feed.poll_next(None) {
             Poll::Ready(outcome) => outcome.map(Some),

@@ -39,6 +39,9 @@ pub(crate) struct PagedFeed {
     /// Commits up to this stamp were returned, have nothing to return, or lie before the feed's
     /// begin.
     stamp: CommitStamp,
+    /// The error of a record that was not taken. The feed returns only this error from then on,
+    /// because a later transaction might lack the record.
+    failed: Option<Error>,
 }
 
 impl Engine {
@@ -62,7 +65,7 @@ impl Engine {
             },
         };
         let follower = self.log.follow(from)?;
-        Ok(PagedFeed { follower, assembler: Assembler::new(names), stamp })
+        Ok(PagedFeed { follower, assembler: Assembler::new(names), stamp, failed: None })
     }
 
     fn gap(&self, at: CommitStamp) -> Error {
@@ -101,6 +104,9 @@ impl Engine {
 
 impl EngineFeed for PagedFeed {
     fn poll_next(&mut self, mut context: Option<&mut Context<'_>>) -> Poll<Result<CommittedTransaction>> {
+        if let Some(error) = &self.failed {
+            return Poll::Ready(Err(error.clone()));
+        }
         loop {
             let record = match self.follower.try_next() {
                 Ok(record) => record,
@@ -126,10 +132,10 @@ impl EngineFeed for PagedFeed {
                     Ok(Step::CutOff(stamp)) if stamp <= self.stamp => continue,
                     Ok(Step::CutOff(_)) => {
                         // Only a position that no feed has returned can lead here.
-                        let log_start = record.first;
-                        return Poll::Ready(Err(Error::ChangesGap { at: self.stamp, log_start }));
+                        let error = Error::ChangesGap { at: self.stamp, log_start: record.first };
+                        return Poll::Ready(Err(self.failed.insert(error).clone()));
                     }
-                    Err(error) => return Poll::Ready(Err(error)),
+                    Err(error) => return Poll::Ready(Err(self.failed.insert(error).clone())),
                 }
             }
             let Some(context) = &mut context else { return Poll::Pending };
@@ -145,5 +151,35 @@ impl EngineFeed for PagedFeed {
         let at = self.follower.position();
         let from = self.assembler.oldest().map_or(at, |first| first.min(at));
         ChangePosition { stamp: self.stamp, from: vec![from] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::assemble::OPEN_BYTES_MAX;
+    use crate::changes::ChangesFrom;
+    use crate::database::Database;
+    use crate::error::Error;
+    use crate::transaction::Transaction;
+
+    #[test]
+    fn a_feed_that_could_not_take_a_change_returns_no_transaction_without_it() {
+        let database = Database::in_memory().expect("open");
+        let table = database.table("t").expect("a table");
+        let mut feed = database.changes(&ChangesFrom::Now).expect("a feed");
+        let rows = OPEN_BYTES_MAX as u64 / 100;
+        database.put(&table, "small", "1").expect("put");
+        assert!(feed.try_next().expect("it fits").is_some());
+        let before = feed.position();
+        let large =
+            |txn: &Transaction| (0..rows).try_for_each(|row| txn.put(&table, row.to_be_bytes(), [8; 100]));
+        database.transact(large).expect("commit");
+        database.put(&table, "small", "2").expect("put");
+        // A call for each record of the large transaction, and more.
+        for _ in 0..rows + 9 {
+            let outcome = feed.try_next();
+            assert!(matches!(outcome, Err(Error::ChangesTooLarge { .. })), "{outcome:?}");
+        }
+        assert_eq!(feed.position().stamp, before.stamp);
     }
 }
