@@ -159,6 +159,11 @@ impl Group {
             // until it ends.
             return Ok(());
         }
+        // A replica that does not vote never takes the leadership. openraft would refuse writes
+        // until another voter is elected, and for ever if there is no other voter.
+        if !self.status().voters.contains(&to) {
+            return Err(Error::Members { reason: format!("replica {to} is no voter") });
+        }
         self.raft().trigger().transfer_leader(to).await.map_err(stopped)
     }
 
@@ -372,9 +377,6 @@ impl Group {
             }
             ClientCall::TransferLeader { to } => {
                 self.raft().as_leader().map_err(|forward| self.waiting.not_leader(forward))?;
-                if !self.status().voters.contains(&to) {
-                    return Err(Error::Members { reason: format!("replica {to} is no voter") });
-                }
                 self.transfer_leader(to).await.map(|()| ClientReply::Done)
             }
             ClientCall::Snapshot => self.snapshot().await.map(|()| ClientReply::Done),

@@ -133,7 +133,7 @@ impl Replica {
     /// lead.
     ///
     /// # Errors
-    /// [`Error::Stopped`], [`Error::Closed`].
+    /// [`Error::Members`] if the member is not a voter; [`Error::Stopped`], [`Error::Closed`].
     pub fn transfer_leader(&self, to: ReplicaId) -> Result<()> {
         let group = self.group();
         self.run(async move { group.transfer_leader(to).await })

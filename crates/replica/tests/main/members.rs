@@ -41,6 +41,15 @@ fn a_new_member_gets_the_log_votes_and_leads_and_another_leaves() {
 }
 
 #[test]
+fn a_member_that_does_not_vote_is_not_asked_to_lead() {
+    let cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader();
+    let refused = leader.transfer_leader(9);
+    assert!(matches!(refused, Err(Error::Members { .. })), "{refused:?}");
+    leader.open_client().expect("it still leads");
+}
+
+#[test]
 fn a_group_is_made_once() {
     let cluster = Cluster::of_three(EngineKind::Paged);
     let members = cluster.leader().status().members;
