@@ -6,6 +6,7 @@ use katydid::{Chain, CommitStamp, LogEntry, LogField, TxnId, dump_log};
 use katydid_command::database::DatabaseDir;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
+use katydid_command::stderr::warn;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 
@@ -58,7 +59,7 @@ impl DumpLog {
             Some(failure) => return Err(failure),
             None => out.flush()?,
         }
-        eprintln!("the log: {end}");
+        warn(format_args!("the log: {end}"));
         Ok(())
     }
 }

@@ -8,11 +8,12 @@ use katydid_command::bytes::counted;
 use katydid_command::database::{self, DatabaseDir, EngineFlags, close_after};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
+use katydid_command::stderr::warn;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
 fn not_found(table: &str, key: &str) -> Failure {
-    eprintln!("katydid: key {key:?} is not in table {table:?}");
+    warn(format_args!("katydid: key {key:?} is not in table {table:?}"));
     Failure::Said
 }
 

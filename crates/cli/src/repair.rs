@@ -6,6 +6,7 @@ use katydid_command::bytes::counted;
 use katydid_command::database::DatabaseDir;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::say;
+use katydid_command::stderr::warn;
 use serde_json::{Value, json};
 
 /// Repair a damaged database, so that it opens with all rows that are still sound
@@ -35,7 +36,7 @@ impl Repair {
             true => say(as_json(&report).to_string()),
             false => tell(&report),
         };
-        // The exit code tells of damage even if nobody reads the output.
+        // The exit code tells of damage even if no program reads the output.
         match report.outcome {
             RepairOutcome::Needed => Err(Failure::Said),
             _ => said,
@@ -45,9 +46,9 @@ impl Repair {
 
 fn tell(report: &RepairReport) -> Result<()> {
     let quarantine = report.quarantine.as_deref().unwrap_or_default();
-    report.faults.iter().for_each(|fault| eprintln!("fault: {fault}"));
-    report.notes.iter().for_each(|note| eprintln!("note: {note}"));
-    report.losses.iter().for_each(|loss| eprintln!("lost: {loss}"));
+    report.faults.iter().for_each(|fault| warn(format_args!("fault: {fault}")));
+    report.notes.iter().for_each(|note| warn(format_args!("note: {note}")));
+    report.losses.iter().for_each(|loss| warn(format_args!("lost: {loss}")));
     let rows: u64 = report.kept.iter().map(|(_, rows)| rows).sum();
     let tables = report.kept.len() as u64;
     let kept = format!("{} with {}", counted(tables, "table"), counted(rows, "row"));

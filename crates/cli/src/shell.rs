@@ -13,6 +13,7 @@ use katydid::{Database, Prefix, Table, Transaction};
 use katydid_command::database::{DatabaseDir, EngineFlags, close_after, listen, no_table};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::{Output, say};
+use katydid_command::stderr::warn;
 use katydid_observe::{Reply, Request, answer};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
@@ -57,7 +58,7 @@ impl Shell {
             false => session.follow(),
         };
         if session.txn.take().is_some() {
-            eprintln!("katydid: the open transaction was rolled back");
+            warn(format_args!("katydid: the open transaction was rolled back"));
         }
         drop(socket);
         close_after(&database, told)
@@ -105,7 +106,7 @@ impl Session<'_> {
         if let Some(history) = &history
             && let Err(error) = editor.save_history(history)
         {
-            eprintln!("katydid: cannot keep the history in {}: {error}", history.display());
+            warn(format_args!("katydid: cannot keep the history in {}: {error}", history.display()));
         }
         ended
     }

@@ -7,6 +7,7 @@ use katydid_command::database::DatabaseDir;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::say;
 use katydid_command::progress::Progress;
+use katydid_command::stderr::warn;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -55,18 +56,18 @@ impl Verify {
         };
         tell_faults(&report);
         if !self.quiet {
-            report.notes.iter().for_each(|note| eprintln!("note: {note}"));
+            report.notes.iter().for_each(|note| warn(format_args!("note: {note}")));
         }
         let said = match () {
             () if self.json => say(as_json(&report).to_string()),
             () if report.is_sound() && !self.quiet => say(summary(&report, engine)),
             () => Ok(()),
         };
-        // The exit code tells of a fault even if nobody reads the output.
+        // The exit code tells of a fault even if no program reads the output.
         match &report.unchecked {
             _ if !report.faults.is_empty() => Err(Failure::Said),
             Some(why) => {
-                eprintln!("not checked: {why}");
+                warn(format_args!("not checked: {why}"));
                 Err(Failure::Unchecked)
             }
             None => said,
@@ -76,7 +77,7 @@ impl Verify {
 
 /// Prints the faults to standard error.
 pub fn tell_faults(report: &VerifyReport) {
-    report.faults.iter().for_each(|fault| eprintln!("fault: {fault}"));
+    report.faults.iter().for_each(|fault| warn(format_args!("fault: {fault}")));
 }
 
 /// Returns the line about a sound database.

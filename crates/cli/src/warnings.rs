@@ -1,6 +1,7 @@
 //! Prints warnings of the libraries to standard error, one line each. A warning does not end the
 //! command.
 
+use katydid_command::stderr::warn;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 struct Printer;
@@ -12,7 +13,7 @@ impl Log for Printer {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            eprintln!("katydid: warning: {}", record.args());
+            warn(format_args!("katydid: warning: {}", record.args()));
         }
     }
 

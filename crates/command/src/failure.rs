@@ -1,5 +1,6 @@
 //! Failures of a command, with their exit codes.
 
+use crate::stderr::warn;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -36,11 +37,11 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Failed(message) => {
-                eprintln!("katydid: {message}");
+                warn(format_args!("katydid: {message}"));
                 ExitCode::from(1)
             }
             Failure::Usage(message) => {
-                eprintln!("katydid: {message}");
+                warn(format_args!("katydid: {message}"));
                 ExitCode::from(2)
             }
             Failure::Said => ExitCode::from(1),

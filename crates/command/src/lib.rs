@@ -15,5 +15,6 @@ pub mod look;
 pub mod output;
 pub mod progress;
 pub mod signals;
+pub mod stderr;
 pub mod table;
 pub mod whole_file;

@@ -1,5 +1,6 @@
 //! Progress on standard error: a bar on a terminal, elsewhere a plain line every two seconds.
 
+use crate::stderr::warn;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -50,8 +51,10 @@ impl Progress {
             None if !self.quiet && self.last_plain.elapsed() >= PLAIN_EVERY => {
                 self.last_plain = Instant::now();
                 match fraction {
-                    Some(fraction) => eprintln!("{}: {:3.0} % {}", self.what, fraction * 100.0, message()),
-                    None => eprintln!("{}: {}", self.what, message()),
+                    Some(fraction) => {
+                        warn(format_args!("{}: {:3.0} % {}", self.what, fraction * 100.0, message()))
+                    }
+                    None => warn(format_args!("{}: {}", self.what, message())),
                 }
             }
             None => {}

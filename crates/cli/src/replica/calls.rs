@@ -8,6 +8,7 @@ use crate::text;
 use clap::Args;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::{Output, say};
+use katydid_command::stderr::warn;
 use katydid_replica::{Client, ReadAt, ReplicaId, Replicated, RequestId, WriteOptions, WriteSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -54,7 +55,7 @@ impl Get {
         let key = key(&self.key)?;
         let value = self.group.client()?.get(&self.table, &key, self.recency.at()).map_err(failed)?;
         let Some(value) = value else {
-            eprintln!("katydid: key {:?} is not in table {:?}", self.key, self.table);
+            warn(format_args!("katydid: key {:?} is not in table {:?}", self.key, self.table));
             return Err(Failure::Said);
         };
         let mut out = Output::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
+use std::io::{PipeWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
@@ -78,13 +78,26 @@ pub fn run_with_input(dir: &Path, words: &str, input: &[u8]) -> Done {
     run_on(command_in(dir, words), input)
 }
 
-/// Runs the program with standard input. Nobody reads its standard output.
+/// Runs the program with standard input. No program reads its standard output.
 pub fn run_unread(dir: &Path, words: &str, input: &[u8]) -> Done {
+    let mut command = command_in(dir, words);
+    command.stdout(closed_pipe());
+    run_on(command, input)
+}
+
+/// Runs the program with words separated by spaces, in a database folder. No program reads its
+/// standard error.
+pub fn run_unheard(dir: &Path, words: &str) -> Done {
+    let mut command = command_in(dir, words);
+    command.stderr(closed_pipe());
+    done(command)
+}
+
+/// Makes a pipe whose reading end is closed.
+fn closed_pipe() -> PipeWriter {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut command = command_in(dir, words);
-    command.stdout(writer);
-    run_on(command, input)
+    writer
 }
 
 fn run_on(mut command: Command, input: &[u8]) -> Done {
