@@ -347,7 +347,9 @@ fn logs_in_stripes_are_told_apart_and_their_folders_left_as_they_were() {
         format!("--figure eleda8 --threads 2 --rounds 1 --in-flight 5 --stripe {}", stripes.join(","));
     let out = figure(dir.path(), &words).expect(0);
     assert!(out.contains("device=stripes"), "{out}");
-    let found = check(dir.path(), &["eleda8-latency", "eleda8-rate"]);
+    let charts = ["breakdown", "latency", "log-wait", "rate"].map(|name| format!("eleda8-{name}"));
+    let charts = charts.each_ref().map(String::as_str);
+    let found = check(dir.path(), &charts);
     for row in &found {
         let device = if row["system"] == "vanilla in memory" { "memory" } else { "stripes" };
         assert_eq!(row["device"], device, "{row:?}");
@@ -357,7 +359,7 @@ fn logs_in_stripes_are_told_apart_and_their_folders_left_as_they_were() {
     let words =
         format!("--figure eleda8 --threads 2 --rounds 1 --ring 1MiB --in-flight 5 --stripe {}", stripes[0]);
     figure(dir.path(), &words).expect(0);
-    assert!(check(dir.path(), &["eleda8-latency", "eleda8-rate"]).iter().any(|row| row["ring"] == "1048576"));
+    assert!(check(dir.path(), &charts).iter().any(|row| row["ring"] == "1048576"));
     let own = tempfile::tempdir().unwrap();
     fs::write(own.path().join("diary.txt"), "dear diary").unwrap();
     let words = format!("--figure eleda8 --stripe {},{}", stripes[0], own.path().display());
