@@ -1,7 +1,8 @@
 //! Copying a paged database: its pages while other threads change them, then the log that makes
 //! them one consistent state.
 //!
-//! Runs on the thread that copies, while all other threads run too. The thread takes four steps:
+//! Runs on the thread that copies, while all other threads run too. The thread takes four steps; a
+//! second thread reads pages ahead of it during step (2):
 //!
 //! - (1) while no checkpoint can run, pin the log at its start and read the control file;
 //! - (2) copy pages from the file, in the order of their numbers;
@@ -36,18 +37,23 @@ use crate::paged::engine::Engine;
 use crate::paged::page::{FaultReason, PageFault, PageId, file_page, header};
 use crate::paged::space;
 use crate::pause::{self, PausePoint};
-use katydid_device::{AlignedBuffer, File, WriteMode};
-use katydid_wal::{CopyTarget, copy_unopened};
+use katydid_device::{AlignedBuffer, File, Id, WriteMode};
+use katydid_wal::{Background, CopyTarget, copy_unopened};
 use std::io::IoSlice;
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::thread;
 
 /// Bytes of pages that are read and written with one call.
 const CHUNK: usize = 1 << 20;
+
+/// Number of chunks that are read ahead of the chunk that is written.
+const CHUNKS_AHEAD: usize = 2;
 
 /// Number of times that a page is read again before the pool is asked for it.
 const READ_AGAIN: usize = 8;
 
 /// Source of copied pages.
-trait Pages {
+trait Pages: Sync {
     fn file(&self) -> &dyn File;
     /// Gets a page again that was not whole when it was read from the file. `buffer` holds one
     /// page.
@@ -79,7 +85,9 @@ impl Engine {
             None => target.create(space::FILE_NAME)?,
         };
         let mut changes = target.base.map(|base| Changes::new(base.changed_from));
-        copy_pages(&OpenPages(self), copy.as_ref(), target, page_bytes, pages, changes.as_mut(), pace)?;
+        let reader = Reader { source: &OpenPages(self), id: target.id, page_bytes, pages, next: 0 };
+        let writer = Writer { copy: copy.as_ref(), page_bytes, changes: changes.as_mut(), pace };
+        copy_pages(reader, writer, self.options.advanced.log.background)?;
         pause::at(PausePoint::PagesCopied);
         let end = {
             let _visit = self.opening.visit()?;
@@ -137,8 +145,10 @@ pub(crate) fn copy_files(
     let count = increments.last().map_or(had, |(head, _)| head.pages);
     pace.expect(count * page_bytes as u64);
     let copy = target.create(space::FILE_NAME)?;
-    let from = InFile(pages.as_ref());
-    copy_pages(&from, copy.as_ref(), target, page_bytes, had.min(count), None, pace)?;
+    let source = InFile(pages.as_ref());
+    let reader = Reader { source: &source, id: target.id, page_bytes, pages: had.min(count), next: 0 };
+    let writer = Writer { copy: copy.as_ref(), page_bytes, changes: None, pace };
+    copy_pages(reader, writer, Background::Threads)?;
     space::extend_copy(copy.as_ref(), page_bytes, had, count)?;
     for (head, file) in &increments {
         pace.expect(head.changed * page_bytes as u64);
@@ -175,7 +185,7 @@ impl Pages for OpenPages<'_> {
             match header::check_sealed(&buffer[..read], page, page_bytes) {
                 Ok(()) => return Ok(()),
                 Err(PageFault { reason: FaultReason::Zero, .. }) => return Ok(()),
-                Err(_) => std::thread::yield_now(),
+                Err(_) => thread::yield_now(),
             }
         }
         match engine.pool.read(page) {
@@ -209,45 +219,144 @@ impl Pages for InFile<'_> {
     }
 }
 
-/// Copies the first `pages` pages, or, with `changes`, the changed ones among them. Page 0 is made
-/// anew for the copy's id, and does not count as changed.
-fn copy_pages(
-    source: &dyn Pages,
-    copy: &dyn File,
-    target: &Target,
+/// The reading side of [`copy_pages`].
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    source: &'a dyn Pages,
+    /// Id of the copy, for page 0.
+    id: Id,
     page_bytes: usize,
+    /// Number of pages to read.
     pages: u64,
-    mut changes: Option<&mut Changes>,
-    pace: &mut Pace<'_>,
-) -> Result<()> {
-    let mut buffer = AlignedBuffer::new_zeroed(CHUNK);
-    let at_once = (CHUNK / page_bytes) as u64;
-    let mut first = 0;
-    while first < pages {
-        let bytes = (pages - first).min(at_once) as usize * page_bytes;
-        let Some(offset) = PageId::new(first).offset(page_bytes) else {
+    /// The next page to read.
+    next: u64,
+}
+
+/// Pages that were read.
+struct Chunk {
+    buffer: AlignedBuffer,
+    /// Number of bytes of `buffer` that hold pages.
+    bytes: usize,
+    /// Place of the first page in the database file.
+    offset: u64,
+}
+
+impl Reader<'_> {
+    /// Reads the next pages into `buffer`; `None` after the last page. Page 0 is made anew for the
+    /// copy's id.
+    fn read(&mut self, mut buffer: AlignedBuffer) -> Result<Option<Chunk>> {
+        if self.next == self.pages {
+            return Ok(None);
+        }
+        let first = self.next;
+        let count = (self.pages - first).min((CHUNK / self.page_bytes) as u64);
+        let bytes = count as usize * self.page_bytes;
+        let Some(offset) = PageId::new(first).offset(self.page_bytes) else {
             return Err(Error::Internal("a page beyond the addressable file was copied"));
         };
         let chunk = &mut buffer[..bytes];
-        let read = source.file().read_at(chunk, offset)?;
+        let read = self.source.file().read_at(chunk, offset)?;
         chunk[read..].fill(0);
-        for (page, bytes) in (first..).map(PageId::new).zip(chunk.chunks_exact_mut(page_bytes)) {
+        for (page, bytes) in (first..).map(PageId::new).zip(chunk.chunks_exact_mut(self.page_bytes)) {
             if page.is_none() {
-                file_page::format(bytes, target.id);
+                file_page::format(bytes, self.id);
                 header::seal(bytes);
                 continue;
             }
-            match header::check_sealed(bytes, page, page_bytes) {
+            match header::check_sealed(bytes, page, self.page_bytes) {
                 Ok(()) | Err(PageFault { reason: FaultReason::Zero, .. }) => {}
-                Err(fault) => source.again(fault, bytes)?,
+                Err(fault) => self.source.again(fault, bytes)?,
             }
         }
-        match &mut changes {
-            Some(changes) => changes.write(chunk, page_bytes, copy)?,
-            None => copy.write_at(&[IoSlice::new(chunk)], offset, WriteMode::Written)?,
-        }
-        first += at_once;
-        pace.step(bytes as u64)?;
+        self.next += count;
+        Ok(Some(Chunk { buffer, bytes, offset }))
     }
-    Ok(())
+
+    /// Reads all pages into the buffers that `spare` gives. Ends early if the writing side has
+    /// dropped its ends of the channels.
+    fn run(mut self, spare: &Receiver<AlignedBuffer>, filled: &SyncSender<Result<Option<Chunk>>>) {
+        while let Ok(buffer) = spare.recv() {
+            let chunk = self.read(buffer);
+            let over = !matches!(chunk, Ok(Some(_)));
+            if filled.send(chunk).is_err() || over {
+                return;
+            }
+        }
+    }
+}
+
+/// The writing side of [`copy_pages`].
+struct Writer<'a, 'p> {
+    copy: &'a dyn File,
+    page_bytes: usize,
+    changes: Option<&'a mut Changes>,
+    pace: &'a mut Pace<'p>,
+}
+
+impl Writer<'_, '_> {
+    /// Writes the pages of a chunk, or the changed ones among them. Returns the buffer.
+    fn write(&mut self, chunk: Chunk) -> Result<AlignedBuffer> {
+        let Chunk { mut buffer, bytes, offset } = chunk;
+        let pages = &mut buffer[..bytes];
+        match &mut self.changes {
+            Some(changes) => changes.write(pages, self.page_bytes, self.copy)?,
+            None => self.copy.write_at(&[IoSlice::new(pages)], offset, WriteMode::Written)?,
+        }
+        self.pace.step(bytes as u64)?;
+        Ok(buffer)
+    }
+}
+
+/// Copies the first `pages` pages, or, with `changes`, the changed ones among them. Page 0 is made
+/// anew for the copy's id, and does not count as changed.
+///
+/// With `Background::Threads` a second thread reads up to [`CHUNKS_AHEAD`] chunks ahead of the
+/// chunk that the caller writes, so that the source and the device of the copy work at the same
+/// time. This thread has ended when the function returns. If it cannot be started, the caller reads
+/// as well.
+fn copy_pages(reader: Reader<'_>, mut writer: Writer<'_, '_>, background: Background) -> Result<()> {
+    let buffer = || AlignedBuffer::new_zeroed(CHUNK);
+    let alone = |mut writer: Writer<'_, '_>| {
+        let (mut reader, mut buffer) = (reader, buffer());
+        while let Some(chunk) = reader.read(buffer)? {
+            buffer = writer.write(chunk)?;
+        }
+        Ok(())
+    };
+    if background == Background::Caller {
+        return alone(writer);
+    }
+    thread::scope(|scope| {
+        let (filled, chunks) = sync_channel(CHUNKS_AHEAD);
+        let (give_back, spare) = channel();
+        let name = "katydid-copy".to_owned();
+        let Ok(thread) =
+            thread::Builder::new().name(name).spawn_scoped(scope, move || reader.run(&spare, &filled))
+        else {
+            return alone(writer);
+        };
+        // The chunk that is written and those read ahead each have a buffer.
+        for _ in 0..=CHUNKS_AHEAD {
+            let _ended = give_back.send(buffer());
+        }
+        let written = loop {
+            match chunks.recv() {
+                Ok(Ok(Some(chunk))) => match writer.write(chunk) {
+                    Ok(buffer) => {
+                        let _ended = give_back.send(buffer);
+                    }
+                    Err(error) => break Err(error),
+                },
+                Ok(Ok(None)) => break Ok(()),
+                Ok(Err(error)) => break Err(error),
+                Err(_) => break Err(Error::Internal("the thread that reads the pages of a copy panicked")),
+            }
+        };
+        // The reading thread ends at its next use of a channel.
+        drop((chunks, give_back));
+        match thread.join() {
+            Ok(()) => written,
+            Err(_) => Err(Error::Internal("the thread that reads the pages of a copy panicked")),
+        }
+    })
 }

@@ -16,6 +16,8 @@ suite![
     a_cancelled_copy_is_incomplete,
     closing_ends_a_backup,
     a_backup_that_outlives_its_opening_tells_of_no_failed_read,
+    a_receiver_that_panics_ends_the_backup,
+    a_large_backup_ends_with_its_first_failure,
     a_log_in_nvram_is_refused
 ];
 
@@ -188,6 +190,53 @@ fn a_backup_that_outlives_its_opening_tells_of_no_failed_read(engine: EngineKind
     let outcome = database.backup_in(target.directory(), &options);
     assert!(matches!(outcome, Err(Error::Closed)), "{outcome:?}");
     assert!(!target.image().contains_key("katydid.control"));
+}
+
+/// A database whose backup has more pieces than the paged engine reads ahead.
+fn large_source(engine: EngineKind, device: &SimDevice) -> Database {
+    let database = Database::open_in(device.directory(), options_for(engine)).expect("open");
+    let table = database.table("rows").expect("table");
+    for key in 0..600u32 {
+        let batch = (0..10u32).map(|nth| ((key * 10 + nth).to_be_bytes(), [7; 1000]));
+        database
+            .transact(|tx| batch.clone().try_for_each(|(key, value)| tx.put(&table, key, value)))
+            .expect("put");
+    }
+    database.checkpoint().expect("checkpoint");
+    database
+}
+
+fn a_receiver_that_panics_ends_the_backup(engine: EngineKind) {
+    let database = large_source(engine, &SimDevice::new(1));
+    let device = SimDevice::new(2);
+    let on_progress = |_: u64, _: u64| -> ControlFlow<()> { panic!("planned") };
+    let options = BackupOptions { on_progress: Some(Arc::new(on_progress)), ..BackupOptions::default() };
+    let directory = device.directory();
+    let outcome =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| database.backup_in(directory, &options)));
+    assert!(outcome.is_err(), "the panic was swallowed");
+    assert_eq!(fault(database.backup_in(device.directory(), &plain())), CopyFault::Incomplete);
+    database.backup_in(SimDevice::new(3).directory(), &plain()).expect("the next one");
+    database.close().expect("close");
+}
+
+/// Neither a source that cannot be read nor a target that cannot be written leaves the other side
+/// of the backup waiting.
+fn a_large_backup_ends_with_its_first_failure(engine: EngineKind) {
+    let device = SimDevice::new(1);
+    let database = large_source(engine, &device);
+    let target = SimDevice::new(2);
+    target.set_capacity(1500 << 10);
+    let error = database.backup_in(target.directory(), &plain()).expect_err("no room");
+    assert!(error.is_no_space(), "{error}");
+    let source = device.clone();
+    let on_progress = move |_: u64, _: u64| {
+        source.fail_reads_when(|_, _| true);
+        ControlFlow::Continue(())
+    };
+    let options = BackupOptions { on_progress: Some(Arc::new(on_progress)), ..BackupOptions::default() };
+    let failed = database.backup_in(SimDevice::new(3).directory(), &options);
+    assert!(matches!(failed, Err(Error::Device(_))), "{failed:?}");
 }
 
 fn a_log_in_nvram_is_refused(engine: EngineKind) {

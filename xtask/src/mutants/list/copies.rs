@@ -14,7 +14,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a copy takes a torn page",
         file: "crates/engine/src/paged/copy.rs",
-        old: "Err(fault) => source.again(fault, bytes)?,",
+        old: "Err(fault) => self.source.again(fault, bytes)?,",
         new: "Err(_) => {}",
         tests: BACKUP,
     },
