@@ -9,11 +9,11 @@ use katydid::{
 use katydid_device::Directory;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const THREADS: usize = 3;
-/// Number of commits of each thread.
-const COMMITS: u64 = 150;
+/// Number of rounds of each thread after the backup; each round has two commits.
+const ROUNDS: u64 = 150;
 /// Number of points that are restored.
 const POINTS: usize = 24;
 
@@ -40,14 +40,18 @@ fn beside(engine: EngineKind) {
     let (backup, kept) = (directory(), directory());
     let mut archive = LogArchive::open_in(kept.clone()).expect("open an archive");
     let mut archiver = archive.archiver(&database, "test", 1 << 30).expect("archiver");
-    let running = AtomicUsize::new(THREADS);
+    let (running, copied) = (AtomicUsize::new(THREADS), AtomicBool::new(false));
     let (begun, mut commits) = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..THREADS)
             .map(|thread| {
-                let (database, rows, running) = (&database, &rows, &running);
+                let (database, rows, running, copied) = (&database, &rows, &running, &copied);
                 scope.spawn(move || {
-                    let mut commits = Vec::new();
-                    for number in 0..COMMITS {
+                    let (mut commits, mut left) = (Vec::new(), ROUNDS);
+                    for number in 0u64.. {
+                        if left == 0 {
+                            break;
+                        }
+                        left -= u64::from(copied.load(Ordering::Acquire));
                         let key = format!("{thread}-{number}").into_bytes();
                         // Several transactions are open at once, and do not commit in the order in
                         // which they began.
@@ -63,7 +67,9 @@ fn beside(engine: EngineKind) {
                 })
             })
             .collect();
-        let begun = database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup").stamp;
+        let begun = database.backup_in(backup.clone(), &BackupOptions::default()).map(|made| made.stamp);
+        copied.store(true, Ordering::Release);
+        let begun = begun.expect("backup");
         while running.load(Ordering::Acquire) > 0 {
             archive.take(&mut archiver).expect("archive");
         }
