@@ -1,6 +1,6 @@
 //! The encoding of a Raft log's records.
 //!
-//! Pure; any thread.
+//! Any thread may use these pure functions.
 //!
 //! | kind | transaction field | payload |
 //! |---|---|---|

@@ -1,6 +1,6 @@
 //! Errors of the log store. openraft gets these as the source of a [`std::io::Error`].
 //!
-//! Pure; any thread.
+//! Any thread may use these types.
 
 use katydid_wal::{EntryError, LogKind, Lsn, OpenError, ReadError};
 use std::io;

@@ -51,7 +51,8 @@ impl fmt::Debug for PendingSync {
     }
 }
 
-/// See the head of this file. Dropping the flusher waits until the thread has called all callbacks.
+/// Makes appended records durable, and then calls their callbacks. Dropping the flusher waits until
+/// the thread has called all callbacks.
 pub(crate) struct Flusher {
     stream: Stream,
     by: By,

@@ -1,10 +1,10 @@
 //! The operations of the Raft log: opening, appending, truncating, purging, reading. `storage.rs`
 //! implements openraft's trait with them.
 //!
-//! Any thread may call them. A thread that needs two latches takes `layout` first, then `inside`. A
-//! read of entries holds `layout` shared, and a truncation or purge holds it exclusively, so no
-//! entry is dropped during a read. An append holds `inside`, so that the order of calls is the
-//! order of records. Invariants:
+//! Any thread may call these operations. A thread that needs two latches takes `layout` first, then
+//! `inside`. A read of entries holds `layout` shared, and a truncation or purge holds it
+//! exclusively, so no entry is dropped during a read. An append holds `inside`, so that the order
+//! of calls is the order of records. Invariants:
 //!
 //! 1. Votes, entries, truncations and purges are records of one stream. A record takes effect after
 //!    a crash only if all records before it are durable.

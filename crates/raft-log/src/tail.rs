@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// Maximum bytes of entries in memory.
 pub(crate) const BYTES_MAX: usize = 8 << 20;
 
-/// See the head of this file.
+/// The last entries of a log, in memory. The head of this file has the rules.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     /// Number of the first entry in `entries`; without meaning while `entries` is empty.

@@ -29,8 +29,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
-/// Least pause between two tries of a call; the longest pause is twice as long. A try at a leader
-/// that a replica has just named follows without a pause.
+/// Least pause between two tries of a call; the longest pause is twice as long. There is no pause
+/// before a try at a leader that a replica has just named.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of kept connections.
 const KEPT_MAX: usize = 512;
@@ -275,9 +275,9 @@ impl Caller {
             }
             Ok(reply) => Err(unexpected(&reply)),
             Err((error, maybe)) => Err(match error {
-                // Invariant 2. These errors hold for all tries of the write. All others hold only
-                // for the last try; the replicas may have forgotten that they applied an earlier
-                // one.
+                // Invariant 2: these errors are true of all tries of the write. Any other error is
+                // true only of the last try, because the replicas may have applied an earlier try
+                // and forgotten it.
                 Error::Cancelled { .. } | Error::Unknown { .. } => error,
                 _ if maybe => Error::Unknown { id, reason: UnknownReason::TimedOut },
                 error => error,

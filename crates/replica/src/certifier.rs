@@ -227,7 +227,8 @@ impl Inside {
         }
     }
 
-    /// Forgets the proposals that every view in use includes, and the oldest ones beyond the limit.
+    /// Forgets the proposals that every view in use includes, and the oldest proposals if there are
+    /// more than [`PROPOSALS_MAX`].
     fn forget(&mut self) {
         let floor = self.views.keys().next().copied().unwrap_or(self.applied);
         while let Some((&number, &Proposal { index: Some(index), .. })) = self.proposals.first_key_value() {

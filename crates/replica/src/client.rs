@@ -118,8 +118,8 @@ impl Client {
         Ok(Client { shared: Arc::new(Shared { caller, addresses, wait, runtime: Some(runtime) }) })
     }
 
-    /// Runs a step on the client's runtime, and waits for it on a thread that may belong to any
-    /// runtime.
+    /// Runs a step on the client's runtime, and waits until the step has ended. The calling thread
+    /// may belong to any runtime.
     fn run<T, F>(&self, step: impl FnOnce(Arc<Caller>, Duration) -> F) -> Result<T>
     where
         T: Send + 'static,

@@ -1,7 +1,7 @@
 //! Messages between clients and replicas.
 //!
-//! Pure; any thread. A client's connection begins with a [`ClientHello`] and a
-//! [`Greeting`](crate::message::Greeting); then the replica answers each [`ClientCall`] with one
+//! Any thread may use these pure functions. A client's connection begins with a [`ClientHello`] and
+//! a [`Greeting`](crate::message::Greeting); then the replica answers each [`ClientCall`] with one
 //! [`ClientReply`]. A failed call is answered with a [`Refusal`]. The client turns the refusal into
 //! the [`Error`] that the same call of [`Replica`](crate::Replica) would have returned.
 

@@ -1,7 +1,7 @@
 //! Frames: the encoding of messages between replicas as bytes.
 //!
-//! Pure; any thread. The decoder never panics. It allocates memory as the bytes of a payload
-//! arrive, not by the length in the header.
+//! Any thread may use the codec. The decoder never panics. It allocates memory as the bytes of a
+//! payload arrive, not by the length in the header.
 //!
 //! | bytes | |
 //! |---|---|

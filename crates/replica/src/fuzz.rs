@@ -1,6 +1,6 @@
 //! The decoders of messages from other processes, for the fuzzing program.
 //!
-//! Pure.
+//! Pure functions.
 
 use crate::client_message::{ClientCall, ClientHello, ClientReply, Key, ReadAt, Refusal, Unknown};
 use crate::frame::{Frame, FrameCodec, HEADER_BYTES};

@@ -1,6 +1,6 @@
 //! The names of replicas and requests.
 //!
-//! Pure; any thread.
+//! Any thread may use these types.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Messages between replicas, and their encoding as frames.
 //!
-//! Pure; any thread. A connection begins with a [`Hello`] and a [`Greeting`]; the connection's
-//! purpose decides which messages follow. Contents are MessagePack, as in the Raft log, because
-//! openraft's types have an encoding that `serde` derives. Fields are written with their names, so
-//! that old messages stay readable when a type gains fields.
+//! Any thread may use these pure functions. A connection begins with a [`Hello`] and a
+//! [`Greeting`]; the connection's purpose decides which messages follow. Contents are MessagePack,
+//! as in the Raft log, because openraft's types have an encoding that `serde` derives. Fields are
+//! written with their names, so that old messages stay readable when a type gains fields.
 
 use crate::frame::Frame;
 use crate::ids::ReplicaId;
@@ -95,7 +95,7 @@ pub(crate) struct SnapshotRows {
     pub rows: Vec<Row>,
 }
 
-/// Ends a snapshot, and tells its number of rows.
+/// Ends a snapshot, and states its number of rows.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotEnd {
     pub rows: u64,

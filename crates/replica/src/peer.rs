@@ -37,9 +37,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
-/// Additional time for the answer to an append, for each byte of it: the time of a slow network and
-/// a slow device. An append that times out is sent again as a whole, so without this time the group
-/// would be stuck at a large entry.
+/// Additional time to wait for the answer to an append, for each byte of the append. It allows for
+/// a slow network and a slow device. An append that times out is sent again as a whole, so without
+/// this time the group would be stuck at a large entry.
 const PER_BYTE: Duration = Duration::from_micros(1);
 /// Approximate bytes of rows in one message of a snapshot.
 const SNAPSHOT_BYTES: usize = 256 << 10;
@@ -68,8 +68,8 @@ pub(crate) struct Peer {
     address: String,
     /// Connection for calls. Only one task uses it; the latch makes the type `Sync`.
     calls: Mutex<Option<Wire>>,
-    /// Connection for appends, between two streams. The latch makes the type `Sync`, and lets a
-    /// stream give the connection back.
+    /// Connection for appends, kept while no stream of appends uses it. The latch makes the type
+    /// `Sync`, and lets a stream give the connection back.
     appends: Mutex<Kept>,
 }
 
@@ -326,8 +326,8 @@ impl RaftNetworkV2<Types> for Peer {
             let sender = tokio::spawn(async move {
                 while let Some(request) = input.next().await {
                     let frame = links.append(request).to_frame().ok()?;
-                    // The limit is noted before the append is sent, because the reader waits no
-                    // longer than that, even if the append cannot be sent.
+                    // The limit is noted before the append is sent, so that the reader stops
+                    // waiting at the limit even if the append cannot be sent.
                     let bytes = u32::try_from(frame.payload.len()).unwrap_or(u32::MAX);
                     let limit = Instant::now() + links.patience + PER_BYTE * bytes;
                     sent.lock().unwrap_or_else(PoisonError::into_inner).push_back(limit);

@@ -1,8 +1,8 @@
 //! The storage of a replica: a folder, or simulated devices that crash.
 //!
-//! Any thread. A crash while the state's folder `store-N` is removed leaves a part of it under
-//! another name, which the next opening removes. A part under its own name would look like a
-//! database that has lost files, so the replica could not be opened.
+//! Any thread may use a place. A crash while the state's folder `store-N` is removed leaves a part
+//! of it under another name, which the next opening removes. A part under its own name would look
+//! like a database that has lost files, so the replica could not be opened.
 
 use crate::error::{Error, Result};
 use crate::types::Types;
@@ -53,7 +53,7 @@ impl Folder {
         self.path.join("state")
     }
 
-    /// Opens the folder of the state. The folder is created if it is missing, durably.
+    /// Opens the folder of the state. A missing folder is created durably.
     fn open_state(&self) -> Result<FileDirectory> {
         Ok(FileDirectory::open(self.state()).map_err(katydid::Error::from)?)
     }
@@ -102,7 +102,7 @@ impl Place for Folder {
 
     fn remove_store(&self, number: u64) -> Result<()> {
         let path = self.state().join(format!("{STORE}{number}"));
-        // A folder of this number that was removed before may still be under removal.
+        // An earlier folder of this number may still be under removal, so the name may be taken.
         let mut nth = 0_u64;
         let mut removed = path.clone();
         while removed.exists() {

@@ -1,7 +1,7 @@
 //! The runtime of the group: tokio's, with random numbers that a seed determines.
 //!
-//! Pure. openraft draws election time-outs from its runtime's random numbers. Here these numbers
-//! come from the thread's generator of `fastrand`. The operating system seeds that generator; a
+//! openraft draws election time-outs from its runtime's random numbers. Here these numbers come
+//! from the thread's generator of `fastrand`. The operating system seeds that generator; a
 //! simulation, which runs on one thread, sets the seed.
 
 use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
@@ -82,7 +82,7 @@ impl AsyncRuntime for Runtime {
 }
 
 /// Runs a step that may wait for a device. In a runtime of several threads the other tasks of this
-/// thread move to another thread for that time.
+/// thread move to another thread while the step runs.
 pub(crate) fn blocking<T>(step: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(step),

@@ -184,7 +184,7 @@ impl Service {
                 let answer = answer.map_err(|fatal| LinkError::Failed(fatal.to_string()))?;
                 to.send(Appended(answer).to_frame()?).await?;
             }
-            // The answers end after a refusal, and the connection with them; the other side begins
+            // After a refusal the answers end, and so does the connection. The other side connects
             // again.
             Err(LinkError::Closed)
         };

@@ -1,7 +1,7 @@
 //! The answers that replicas remember so that a request is applied at most once.
 //!
-//! Pure. Sessions are part of the replicated state: all replicas have equal sessions at equal
-//! indices of the log. The task that applies entries owns them. Invariants:
+//! Sessions are part of the replicated state: all replicas have equal sessions at equal indices of
+//! the log. The task that applies entries owns them. Invariants:
 //!
 //! 1. A session stores for each of its client's latest [`WINDOW`] sequence numbers whether the
 //!    request was written, cancelled, or not answered. A smaller number is refused, so a request

@@ -1,6 +1,6 @@
 //! Status of a replica and of its group.
 //!
-//! Pure; any thread.
+//! Any thread may use these types.
 
 use crate::ids::ReplicaId;
 use crate::types::{LogId, Types};

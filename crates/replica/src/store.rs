@@ -249,7 +249,7 @@ impl Store {
                 opened
             }
         };
-        // The lock of the current folder keeps other processes away, which might be removing a
+        // This process holds the lock of the current folder, so no other process is removing a
         // folder.
         place.finish_removals()?;
         Ok(Store { place, options, identity, current: RwLock::new(Arc::new(current)) })
@@ -352,8 +352,8 @@ impl Store {
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *current, Arc::new(opened))
         };
-        // An error is of no importance, because the former state is removed. Closing may fail where
-        // the new state is sound, for example if there is no room for a checkpoint.
+        // An error is ignored, because the former state is removed. Closing the former state may
+        // fail although the new state is sound, for example if there is no room for a checkpoint.
         let _closed = former.database.close();
         self.place.remove_store(former.number)
     }

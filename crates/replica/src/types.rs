@@ -1,6 +1,6 @@
 //! The types of the Raft group: its entries, and the answers of the state machine to them.
 //!
-//! Pure; any thread.
+//! Any thread may use these types.
 
 use crate::ids::{ReplicaId, RequestId};
 use crate::runtime::Runtime;

@@ -1,7 +1,7 @@
 //! Write sets: the changes of a transaction, as replicas exchange them.
 //!
-//! Pure; any thread. Invariant: the content of a write set alone decides whether it is admissible,
-//! so all replicas decide alike.
+//! Any thread may use these pure functions. Invariant: the content of a write set alone decides
+//! whether it is admissible, so all replicas decide alike.
 
 use crate::error::{Error, Result};
 use katydid::{KEY_BYTES_MAX, VALUE_BYTES_MAX};

@@ -65,7 +65,7 @@ impl<F: FnOnce(Result<Committed>)> PendingCallback<F> {
         PendingCallback { callback: Some(callback), dropped }
     }
 
-    /// Replaces the error for a drop.
+    /// Replaces the outcome that the callback gets if it is dropped.
     pub(crate) fn set_dropped(&mut self, dropped: Error) {
         self.dropped = dropped;
     }

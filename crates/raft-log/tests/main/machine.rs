@@ -8,7 +8,7 @@ use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::{OptionalSend, RaftSnapshotBuilder};
 use std::io;
 
-/// See the head of this file.
+/// A state machine for openraft's suite.
 #[derive(Default, Clone)]
 pub struct Machine {
     applied: Option<LogIdOf<Types>>,

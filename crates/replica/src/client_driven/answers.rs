@@ -1,13 +1,14 @@
-//! The table of answers. It stores each session's last committed transaction, so that a replica
-//! answers a retry of it and does not run it again.
+//! The table of answers. A replica stores each session's last committed transaction in this table.
+//! When a client sends that transaction again, the replica answers from the table and does not run
+//! the transaction a second time.
 //!
-//! Threads: each connection's thread, which holds the lock of its session's entry while it runs a
-//! transaction. Invariants:
+//! Each connection's thread uses the table, and holds the lock of its session's entry while it runs
+//! a transaction. Invariants:
 //!
 //! 1. A session has at most one transaction in flight. So its last answer is enough, and a request
 //!    with a number below the last one is out of date.
 //! 2. Only the newest connection of a session runs its transactions. A request that is left in the
-//!    buffer of a broken connection is never run, because the session may have been told on a newer
+//!    buffer of a broken connection is never run, because the session may have learned on a newer
 //!    connection that the transaction was refused.
 //! 3. With [`AnswerTable::Durable`] each transaction writes its session's row: after a crash the
 //!    row and the transaction are both there or both missing.
@@ -30,13 +31,13 @@ use super::message::ClientId;
 /// Storage of the last answer of each session at a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AnswerTable {
-    /// In a table of the database, in a row that each transaction writes. The replica answers a
-    /// retry even after a restart.
+    /// Each transaction writes its session's answer into a table of the database. The replica
+    /// answers a retry even after a restart.
     #[default]
     Durable,
-    /// In memory only. A session that a replica has served before does not accept the replica after
-    /// its restart (`ReplicaBehind` at the client). This is for measurements of the paper's
-    /// replication, which has no such row.
+    /// The answers are in memory only. A session that a replica has served before does not accept
+    /// the replica after its restart (`ReplicaBehind` at the client). This is for measurements of
+    /// the paper's replication, which has no such row.
     Volatile,
 }
 

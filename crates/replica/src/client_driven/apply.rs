@@ -1,7 +1,7 @@
 //! Runs the transaction of a request on the database of a replica.
 //!
-//! Threads: that of the connection. A refused transaction has changed nothing, and a transaction
-//! that is reported as committed is durable.
+//! The connection's thread runs this code. A refused transaction has changed nothing, and a
+//! transaction that is reported as committed is durable.
 
 use super::answers::{ANSWER_BYTES_MAX, Answers, LastAnswer};
 use super::message::{Action, Operation, Outcome, Refusal, TransactionId};

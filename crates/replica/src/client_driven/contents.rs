@@ -1,6 +1,6 @@
 //! Rows and checksums of a replica's tables, for comparing replicas.
 //!
-//! Threads: that of the connection. Each call reads one view, in which every transaction is
+//! The connection's thread runs this code. Each call reads one view, in which every transaction is
 //! complete or absent. The table of answers is left out.
 
 use super::answers::TABLE;

@@ -1,6 +1,6 @@
 //! Options for a replica whose log has the paper's designs.
 //!
-//! Pure.
+//! Pure functions.
 
 use katydid::{
     EngineOptions, FileOptions, InserterDesign, LogOptions, Method, Options, SyncDesign, SyncKind,

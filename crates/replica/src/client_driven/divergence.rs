@@ -1,6 +1,6 @@
 //! Comparison of replicas: checks that all tables are equal, or finds the first key that differs.
 //!
-//! Threads: the caller's. The result is meaningful only while no client has a transaction in
+//! The calling thread compares. The result is meaningful only while no client has a transaction in
 //! flight.
 
 use super::error::{Error, Result};

@@ -8,7 +8,7 @@
 //! All numbers are little-endian. `kind` is 1 for a request and 2 for a reply. The checksum is
 //! CRC-32C of the first 12 bytes and the body.
 //!
-//! Threads: that of a connection, at the client and at the replica. Invariants:
+//! The thread of a connection runs this code, at the client and at the replica. Invariants:
 //!
 //! 1. A length is compared with the limit before it is used, and memory is allocated as the bytes
 //!    arrive, not by the length.
@@ -79,7 +79,7 @@ fn checksum(header: &[u8], body: &[u8]) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     digest.update(header);
     digest.update(body);
-    // A 32-bit checksum in a 64-bit number.
+    // The digest is a 64-bit number that holds a 32-bit checksum.
     digest.finalize() as u32
 }
 

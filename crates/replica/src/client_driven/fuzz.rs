@@ -1,6 +1,6 @@
 //! The decoders of this module, for the fuzzing program.
 //!
-//! Pure.
+//! Pure functions.
 
 use super::frame::{self, Message};
 use super::message::{Action, ClientId, Operation, Reply, Request, TransactionId};

@@ -1,6 +1,6 @@
 //! One connection of a session to one replica.
 //!
-//! Threads: the session's own.
+//! The session's thread runs this code.
 
 use super::frame::{self, FrameError};
 use super::message::{ClientId, Reply, Request};

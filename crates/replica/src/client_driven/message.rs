@@ -1,6 +1,6 @@
 //! Requests of a client and replies of a replica.
 //!
-//! Pure. [`frame`](super::frame) turns them into bytes.
+//! These are plain types; [`frame`](super::frame) turns messages into bytes.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -7,8 +7,8 @@
 //! different clusters, such as those of two client processes, are not ordered: their writes may
 //! leave the replicas different, which a comparison finds.
 //!
-//! Threads: any. Sessions cannot deadlock, because a session waits for a key only if it holds no
-//! key above that one; otherwise the lock is refused.
+//! Any thread may lock keys. Sessions cannot deadlock, because a session waits for a key only if it
+//! holds no key above that one; otherwise the lock is refused.
 //!
 //! | lock | guards | rank |
 //! |---|---|---|
@@ -25,9 +25,10 @@ pub(super) type TableKey = (String, Vec<u8>);
 /// Mode in which a key is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// By a transaction in flight.
+    /// A transaction in flight holds the key.
     UnderWay,
-    /// By a transaction whose outcome is unknown, until its session has resolved it.
+    /// A transaction whose outcome is unknown holds the key, until its session has resolved the
+    /// transaction.
     Unknown(TransactionId),
 }
 

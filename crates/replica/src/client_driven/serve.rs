@@ -1,6 +1,6 @@
 //! One connection of a replica: requests in order, each answered before the next is read.
 //!
-//! Threads: the connection's own.
+//! The connection's thread runs this code.
 
 use super::answers::Entry;
 use super::apply::{KnownTables, apply};

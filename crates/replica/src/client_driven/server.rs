@@ -1,9 +1,9 @@
 //! The server library: a replica that serves one database over TCP.
 //!
-//! Threads: one thread accepts connections. Each connection has a thread that reads a request, runs
-//! it, waits until its commit is durable, and answers. Commits of several connections share writes
-//! and syncs of the log as commits of local threads do; no other thread runs between a client and
-//! the log. Invariants:
+//! One thread accepts connections. Each connection has a thread that reads a request, runs it,
+//! waits until its commit is durable, and answers. Commits of several connections share writes and
+//! syncs of the log as commits of local threads do; no other thread runs between a client and the
+//! log. Invariants:
 //!
 //! 1. An answer `Committed` is sent only after the commit has the durability that the database was
 //!    opened with.
@@ -87,8 +87,8 @@ pub(super) struct Shared {
     pub answers: Answers,
     pub tally: Tally,
     pub options: ServerOptions,
-    /// Written by `stop`, read by every thread between two requests. Sequentially consistent,
-    /// because the accesses are rare.
+    /// `stop` writes this flag, and every thread reads it between two requests. The accesses are
+    /// sequentially consistent, because they are rare.
     stopping: AtomicBool,
     connections: Mutex<Connections>,
 }
@@ -169,7 +169,7 @@ impl Server {
     fn end(&mut self) -> Result<(), ServerError> {
         let Some(accepting) = self.accepting.take() else { return Ok(()) };
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // The accepting thread reads the flag after each connection, so make one.
+        // The accepting thread reads the flag after each connection, so this thread makes one.
         let mut own = self.address;
         if own.ip().is_unspecified() {
             own.set_ip(if own.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });

@@ -1,6 +1,6 @@
 //! A session of the client library: transactions that are sent to all replicas at once.
 //!
-//! Threads: one at a time. Invariants:
+//! One thread at a time uses a session. Invariants:
 //!
 //! 1. A request is written to every socket before any answer is read.
 //! 2. The keys that a transaction writes are locked in the cluster from before the transaction is

@@ -1,7 +1,7 @@
 //! The verdict of the client library: a transaction's outcome, decided from the answers of all
 //! replicas.
 //!
-//! Pure.
+//! Pure functions.
 //!
 //! | replicas that committed | the others | verdict |
 //! |---|---|---|

@@ -1,8 +1,9 @@
 //! Simulated disks of a host: one device for the Raft log, and one device for each folder of the
 //! state.
 //!
-//! One thread. A sync of the Raft log takes time, during which the host may crash. Making and
-//! removing a folder is durable at once; bytes in a folder are durable only after a sync.
+//! The simulation has one thread. A sync of the Raft log takes time, during which the host may
+//! crash. Making and removing a folder is durable at once; bytes in a folder are durable only after
+//! a sync.
 
 use crate::error::Result;
 use crate::place::Place;

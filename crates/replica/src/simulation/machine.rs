@@ -1,9 +1,9 @@
 //! A simulated machine: a runtime with a clock of its own, disks, and a replica that runs on them.
 //!
-//! One thread. The runtime runs for some simulated milliseconds at a time, and its clock advances
-//! by as much. A paused machine does not run; its clock jumps when the machine resumes. A crash
-//! first makes the disks and the network lose their data, and then drops the runtime with all
-//! tasks.
+//! The simulation has one thread. The runtime runs for some simulated milliseconds at a time, and
+//! its clock advances by as much. A paused machine does not run; its clock jumps when the machine
+//! resumes. A crash first makes the disks and the network lose their data, and then drops the
+//! runtime with all tasks.
 
 use super::disk::{Disks, Mounted, SlowSyncer};
 use super::network::{Host, Network, Port, address};
@@ -50,8 +50,8 @@ pub enum Ending {
     PowerCut,
 }
 
-/// Makes a runtime whose clock the simulation advances. tokio draws the order in which it wakes
-/// several tasks that wait for one value; only with `tokio_unstable` can a program set the seed.
+/// Makes a runtime whose clock the simulation advances. If several tasks wait for one value, tokio
+/// wakes them in a random order; only with `tokio_unstable` can a program seed this order.
 pub fn runtime() -> Runtime {
     let mut builder = Builder::new_current_thread();
     #[cfg(tokio_unstable)]

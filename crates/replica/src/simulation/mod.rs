@@ -24,9 +24,9 @@
 //!
 //! A failed run prints its events and the command that replays it. A seed determines a run
 //! completely only if the code is compiled with `--cfg tokio_unstable`, as `cargo xtask replicas`
-//! does. Without that flag tokio draws the order in which it wakes some tasks, so a replay meets
-//! the failure often, not always. `KATYDID_SECONDS` runs new seeds for that time (`cargo xtask
-//! replicas --seconds N`).
+//! does. Without that flag tokio wakes some tasks in an order that no seed determines, so a replay
+//! meets the failure often, not always. `KATYDID_SECONDS` runs new seeds for that time (`cargo
+//! xtask replicas --seconds N`).
 
 mod client;
 mod disk;

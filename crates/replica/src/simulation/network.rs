@@ -1,9 +1,9 @@
 //! A simulated network: connections between hosts, which delay bytes and may break.
 //!
-//! One thread. A connection is a stream like TCP's: it delivers the sent bytes in order. Delay is
-//! drawn for each write, so messages of different connections overtake each other. Bytes in flight
-//! on an abandoned connection still arrive, late. Because clients and replicas send messages again,
-//! late bytes make duplicates.
+//! The simulation has one thread. A connection is a stream like TCP's: it delivers the sent bytes
+//! in order. Each write has a random delay of its own, so messages of different connections
+//! overtake each other. Bytes in flight on an abandoned connection still arrive, late. Because
+//! clients and replicas send messages again, late bytes make duplicates.
 //!
 //! | fault | effect |
 //! |---|---|
@@ -412,8 +412,8 @@ impl Port {
         let peer = to.strip_prefix("host-").and_then(|host| host.parse().ok());
         let peer = peer.ok_or(io::ErrorKind::AddrNotAvailable)?;
         let mut inside = self.network.inside();
-        // Half of the attempts at a host without a replica are refused at once. The other
-        // connections end when they arrive, or reach a replica that has started meanwhile.
+        // Half of the attempts at a host without a replica are refused at once. Each other attempt
+        // fails on arrival, or reaches a replica that has started meanwhile.
         if !inside.listeners.contains_key(to) && inside.random.bool() {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }

@@ -1,10 +1,10 @@
 //! The oracle: stores the answers that clients got, and checks which values a read may return.
 //!
-//! One thread. Each client writes its own register, one write at a time, with increasing numbers. A
-//! read must return at least the largest number that was acknowledged or read before the read
-//! began, and at most the largest number whose write has begun. It must not return a number whose
-//! write was reported as not committed. For registers with one writer each these checks amount to
-//! linearizability.
+//! The simulation has one thread. Each client writes its own register, one write at a time, with
+//! increasing numbers. A read must return at least the largest number that was acknowledged or read
+//! before the read began, and at most the largest number whose write has begun. It must not return
+//! a number whose write was reported as not committed. For registers with one writer each these
+//! checks amount to linearizability.
 
 use crate::ids::ReplicaId;
 use std::collections::{BTreeMap, BTreeSet};

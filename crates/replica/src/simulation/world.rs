@@ -1,9 +1,9 @@
 //! A simulated world: machines, a network, clients, an operator, and the faults that a seed draws.
 //!
-//! One thread. Time advances in steps of 1 to 6 ms. In each step the machines run one after
-//! another, in a random order, and then the clients run. Faults begin at random times and end after
-//! a while. At the end of a run all faults are repaired, the clients write once more, and all
-//! members must be equal. Everything is drawn from one seed, so that a seed determines a run.
+//! The simulation has one thread. Time advances in steps of 1 to 6 ms. In each step the machines
+//! run one after another, in a random order, and then the clients run. Faults begin at random times
+//! and end after a while. At the end of a run all faults are repaired, the clients write once more,
+//! and all members must be equal. One seed determines all random choices, and so the whole run.
 
 use super::client::{Client, Shared, caller, locked};
 use super::machine::{Ending, Machine, runtime};
@@ -28,7 +28,7 @@ const CLIENTS: u64 = 4;
 /// Simulated milliseconds within which the clients must have written and the members be equal, once
 /// all faults have ended.
 const REST_MS: u64 = 120_000;
-/// Host of the operator. Clients have the hosts above it.
+/// Host of the operator. The hosts of clients have larger numbers.
 const OPERATOR: Host = 100;
 
 /// Frequency of each fault, and length of a run. A seed leaves some faults out, so that the
