@@ -99,8 +99,7 @@ pub fn replicas(seconds: u64, seed: Option<u64>) -> Outcome {
     let arguments = ["test", "--profile", "campaign", "-p", "katydid-replica", "--lib", "simulation::"];
     let mut command = cargo(arguments.iter().copied().chain(["--", "--nocapture"]));
     command.env("KATYDID_SECONDS", seconds.to_string());
-    // With this flag a program can set the seed from which tokio draws the order in which it wakes
-    // some tasks.
+    // With this flag a program can seed the order in which tokio wakes some tasks.
     command.env("RUSTFLAGS", "--cfg tokio_unstable").env("CARGO_TARGET_DIR", target().join("replicas"));
     if let Some(seed) = seed {
         command.env("KATYDID_SEED", seed.to_string());

@@ -7,9 +7,9 @@
 //! be silent for [`BUILD_SILENCE`]. The watchdog kills a command that hangs, with all its
 //! descendants.
 //!
-//! If the machine sleeps, or the watchdog is stopped (by a signal, or by the host of a virtual
-//! machine), the command need not hang. The watchdog therefore counts only time that it saw pass
-//! ([`Seen`]).
+//! Time in which the machine sleeps, or in which the watchdog is stopped (by a signal, or by the
+//! host of a virtual machine), says nothing about the command. The watchdog therefore counts only
+//! time that it saw pass ([`Seen`]).
 //!
 //! The calling thread judges. Two threads read the command's output line by line, and send the
 //! lines to the calling thread.

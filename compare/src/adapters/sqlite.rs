@@ -28,7 +28,7 @@ pub struct Sqlite {
     path: PathBuf,
     durable: bool,
     cache_kib: u64,
-    /// Held by the writing transaction, from its beginning to its end.
+    /// The writing transaction holds this mutex from its beginning to its end.
     writer: Mutex<()>,
 }
 

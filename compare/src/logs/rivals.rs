@@ -40,8 +40,8 @@ pub fn open(name: &str, place: &Path) -> Result<Box<dyn Log>> {
     Ok(match name {
         "katydid-wal" => Box::new(Katydid::open(place)?),
         "raft-engine" => Box::new(RaftEngine::open(place, Config::default())?),
-        // Files that are written ahead, as users of this log have them after some hours. A durable
-        // write into such a file is cheaper.
+        // The files are written ahead, as those of a user are after some hours. A durable write
+        // into such a file is cheaper.
         "raft-engine-prefilled" => {
             let limit = ReadableSize::mb(512);
             let config =
@@ -49,7 +49,7 @@ pub fn open(name: &str, place: &Path) -> Result<Box<dyn Log>> {
             Box::new(RaftEngine::open(place, config)?)
         }
         "okaywal" => Box::new(Okay(Configuration::default_for(place).open(Forget)?)),
-        // Fewer and larger files than by default, as in katydid-wal and raft-engine.
+        // The files are fewer and larger than by default, as in katydid-wal and raft-engine.
         _ => {
             let config = Configuration::default_for(place);
             let config = config.preallocate_bytes(64 << 20).checkpoint_after_bytes(48 << 20);

@@ -59,8 +59,8 @@ pub fn open(name: &str, place: &Path) -> Result<Box<dyn Store>> {
     Ok(match name {
         "katydid-raft-log" => Box::new(Katydid::open(place)?),
         "raft-engine" => Box::new(RaftEngine::open(place, Config::default())?),
-        // Files that are written ahead, as users of this log have them after some hours. A durable
-        // write into such a file is cheaper.
+        // The files are written ahead, as those of a user are after some hours. A durable write
+        // into such a file is cheaper.
         "raft-engine-prefilled" => {
             let limit = ReadableSize::mb(512);
             let config =
@@ -68,7 +68,8 @@ pub fn open(name: &str, place: &Path) -> Result<Box<dyn Store>> {
             Box::new(RaftEngine::open(place, config)?)
         }
         "raft-log" => Box::new(Databend::open(place, None)?),
-        // Without the millisecond in which the store waits for more appends before each sync.
+        // By default the store waits a millisecond for more appends before each sync. Here it does
+        // not wait.
         _ => Box::new(Databend::open(place, Some(Duration::ZERO))?),
     })
 }

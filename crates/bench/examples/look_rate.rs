@@ -2,10 +2,10 @@
 //! `look_rate --dir D [--records N] [--engine E]`.
 //!
 //! The first run makes `D/db` with a million rows of 100 bytes and 100,000 changes in the log after
-//! its last checkpoint; later runs use it again. Three times are measured, each from the call until
-//! a row is read: a read-only opening of a closed database; a read-only opening that recovers in
-//! memory, after the owner process was killed; and a request through the socket of the owner
-//! process. The owner process is this program, run again.
+//! its last checkpoint; later runs use it again. Three durations are measured, each from the call
+//! until a row is read: a read-only opening of a closed database; a read-only opening that recovers
+//! in memory, after the owner process was killed; and a request through the socket of the owner
+//! process. The owner process is a second process of this program.
 
 use katydid::{Database, EngineKind, Options};
 use katydid_observe::{Client, Reply, Request, Socket};
@@ -25,7 +25,7 @@ fn flag(name: &str) -> Option<String> {
     std::env::args().skip_while(|argument| argument != name).nth(1)
 }
 
-/// Writes rows for `numbers`, `BATCH` in a transaction.
+/// Writes a row for each of `numbers`, with `BATCH` rows in each transaction.
 fn fill(database: &Database, numbers: std::ops::Range<u64>) -> katydid::Result<()> {
     let table = database.table("rows")?;
     for from in numbers.clone().step_by(BATCH as usize) {

@@ -113,7 +113,8 @@ impl ChangesCommand {
         close_after(&database, printed)
     }
 
-    /// Prints the transactions that the process which has the database open sends.
+    /// Prints the transactions of a database that another process has open. That process sends
+    /// them.
     fn print_running(&self, mut client: Client) -> Result<()> {
         let is_stopped = Arc::new(AtomicBool::new(false));
         if self.follow {

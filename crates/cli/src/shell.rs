@@ -272,7 +272,7 @@ enum WordsError {
     Escape(#[from] EscapeError),
 }
 
-/// Splits a line into its words, unescaped. Pure.
+/// Splits a line into its words, unescaped.
 fn words(line: &str) -> std::result::Result<Vec<Vec<u8>>, WordsError> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;

@@ -1,4 +1,4 @@
-//! Conversion of keys and values to text, and back. Pure.
+//! Conversion of keys and values to text, and back. Pure functions.
 //!
 //! Valid UTF-8 is printed unchanged, with two exceptions. Backslash, tab, line feed and carriage
 //! return become `\\`, `\t`, `\n` and `\r`. Other control characters, and characters that separate

@@ -1,6 +1,6 @@
 //! Parsers for values of flags that several commands have.
 //!
-//! Pure. The error messages say what was expected; clap adds the flag and the value.
+//! Pure functions. The error messages say what was expected; clap adds the flag and the value.
 
 use clap::ValueEnum;
 use katydid_wal::{FileOptions, MediumOptions, Options};

@@ -205,8 +205,8 @@ fn asked((low, high): &Bounds) -> (Bound<Bytes>, Bound<Bytes>) {
     (low.clone().map(Bytes), high.clone().map(Bytes))
 }
 
-/// Makes the failure for a reply to another request. The process must be of another version that
-/// has the same protocol number.
+/// Makes the failure for a reply that does not belong to the request. The process must be of
+/// another version that has the same protocol number.
 fn unexpected(reply: &Reply) -> Failure {
     Failure::failed(format_args!(
         "the process that has the database open sent an unexpected reply: {reply:?}"

@@ -1,4 +1,4 @@
-//! Lines on standard error that cannot fail. Any thread.
+//! Lines on standard error that cannot fail. Any thread may print them.
 
 use std::fmt::Display;
 use std::io::Write;

@@ -1,6 +1,6 @@
 //! Tables of text: aligned for people, and as CSV for programs.
 //!
-//! Pure.
+//! Pure functions.
 
 /// Returns the lines of a table with aligned columns. The first line has the names of the columns.
 /// The first column is aligned to the left, the others to the right.

@@ -1,4 +1,4 @@
-//! Reads properties files in YCSB's format (the format of Java's `Properties`). Pure; any thread.
+//! Reads properties files in YCSB's format (the format of Java's `Properties`). Pure functions.
 //!
 //! 1. Every entry stores the line on which it began, so that an error can name the line.
 //! 2. A later entry of the same name replaces an earlier one, as in Java.

@@ -321,9 +321,9 @@ pub fn thread_sanitizer_of_the_engine() -> Commands {
     ])
 }
 
-/// ThreadSanitizer sees only calls of libc, so rustix must map memory through libc. Without this
-/// ThreadSanitizer takes two successive mappings at one address for one mapping. ThreadSanitizer
-/// also does not see an atomic maximum (`sync_shim::raise`).
+/// ThreadSanitizer sees only calls of libc, so rustix must map memory through libc. Otherwise
+/// ThreadSanitizer would take two successive mappings at one address for one mapping.
+/// ThreadSanitizer also does not see an atomic maximum (`sync_shim::raise`).
 const SANITIZED: &str = "-Zsanitizer=thread --cfg=rustix_use_libc --cfg=katydid_sanitized";
 
 /// Runs tests under ThreadSanitizer.

@@ -101,7 +101,8 @@ mod tests {
         sender.send(()).unwrap();
         assert!(waiting.join().unwrap());
         let used = since(&before);
-        // Joining is a voluntary switch. If the thread had ended before, its start was a switch.
+        // Joining a running thread is a voluntary switch. If the thread ended before it was joined,
+        // its start was a switch.
         assert!(used.switches() > 0, "{used:?}");
     }
 }

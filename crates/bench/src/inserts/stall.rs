@@ -15,8 +15,8 @@
 //!    reserved beyond it. A measured standstill is therefore too long or too short by at most one
 //!    interval between looks, and standstills shorter than an interval are mostly not seen. The
 //!    mean interval is reported.
-//! 3. While the log has room for no appender, no thread looks. A standstill goes on during that
-//!    time, because the frontier does not move.
+//! 3. While all appenders wait for room in the log, no thread looks. A standstill goes on during
+//!    that time, because the frontier does not move.
 
 use super::case::{Case, Inserted};
 use crate::grid::row;
@@ -89,8 +89,8 @@ mod tests {
         let mut found = Standstills { times: row::times().unwrap(), looks: 0, standing: None };
         let mut look = |reserved, filled, us| found.look(reserved, filled, begin + Duration::from_micros(us));
         look(100, 100, 0);
-        // A hole at 100, seen three times and filled at 50 us; then at once another hole at 200,
-        // seen once.
+        // Three looks see a hole at 100, which is filled at 50 us. At that moment another hole
+        // begins at 200, which one look sees.
         look(200, 100, 10);
         look(300, 100, 20);
         look(300, 100, 40);

@@ -20,8 +20,9 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The narrowest interval between two rounds whose coverage of the true median is at least that
-    /// of the ends of five rounds. With fewer rounds it is the whole range; `None` without rounds.
+    /// The narrowest interval between the values of two rounds whose coverage of the true median is
+    /// at least that of the ends of five rounds. With fewer rounds it is the whole range; `None`
+    /// without rounds.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);

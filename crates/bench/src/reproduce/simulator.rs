@@ -1,7 +1,7 @@
 //! Error of simulated rows compared with real rows, as `docs/manycore.md` states it ("How far to
 //! trust it").
 //!
-//! Constants only.
+//! This file has only constants.
 
 /// Factor for threads that contend for a latch: `decoupled` with two threads is off by 325 %.
 pub const LATCH: f64 = 4.25;

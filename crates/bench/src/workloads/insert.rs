@@ -79,8 +79,8 @@ impl Insert {
                 "table {TABLE:?} was filled {RUNS_MAX} times: use --fresh"
             )));
         }
-        // Written before the first insert, so that the next run uses other keys even if this run
-        // fails.
+        // The entry is written before the first insert, so that the next run uses other keys even
+        // if this run fails.
         let entry = Entry { next: number + 1, finished: false, ..before.clone() };
         runner.ledger.write(TABLE, &entry)?;
 

@@ -62,9 +62,9 @@ impl Runner {
         phase(&self.store, name, tables, workload, plan, &self.stop)
     }
 
-    /// The entry of an earlier run under `name`, to continue from, or `None` if the data has to be
-    /// loaded. `shape` describes the wanted contents. The tables are dropped first if the user asks
-    /// for fresh data.
+    /// Returns the entry `name` of an earlier run whose data can be used, or `None` if the data has
+    /// to be loaded. `shape` describes the wanted contents. The tables are dropped first if the
+    /// user asks for fresh data.
     pub fn earlier(&self, setup: &Setup, name: &str, tables: &[&str], shape: &str) -> Result<Option<Entry>> {
         if setup.fresh {
             self.ledger.forget(name, tables)?;

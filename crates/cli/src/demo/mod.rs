@@ -2,8 +2,8 @@
 //!
 //! A thread reads keys from the terminal; the program does not wait for that thread. The main
 //! thread does the rest, and shows the counters ten times a second. The clients of the database in
-//! files run in another process, those of the database on the simulated device on threads of this
-//! process.
+//! files run in another process. The clients of the database on the simulated device run on threads
+//! of this process.
 
 mod clients;
 mod scenes;
@@ -339,7 +339,7 @@ impl Clients {
         clients::run(&database, self.clients, &AtomicBool::new(false), |acks| {
             let mut bytes = Vec::with_capacity(acks.len() * Ack::BYTES);
             acks.iter().for_each(|ack| ack.encode(&mut bytes));
-            // All are written at once, so acknowledgements of several threads do not mix, and a
+            // One call writes all acknowledgements, so those of several threads do not mix, and a
             // kill can cut only the last one.
             let mut out = std::io::stdout().lock();
             // An error means that the reader has ended, so this process ends as well.

@@ -2,8 +2,9 @@
 //! second is on a simulated device in this process, whose power can be cut. After a power cut,
 //! bytes that were not synced are lost, torn or kept, as the seed decides.
 //!
-//! Each scene has a thread that collects acknowledgements. After a kill it reads the process's pipe
-//! to the end before the comparison begins; only acknowledgements that could be read count.
+//! Each scene has a thread that collects acknowledgements. After a kill this thread reads the
+//! process's pipe to the end before the comparison begins. Only acknowledgements that could be read
+//! count.
 
 use super::clients;
 use super::tally::{Ack, Tally, Verdict};

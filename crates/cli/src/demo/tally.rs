@@ -1,6 +1,6 @@
 //! Counts acknowledged commits, and compares the counts with the contents of a database.
 //!
-//! Pure, except for reading the database.
+//! Only the comparison reads a database; all other functions are pure.
 
 use super::clients::{TABLE, key, number};
 use hdrhistogram::Histogram;

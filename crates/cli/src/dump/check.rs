@@ -1,4 +1,4 @@
-//! The counts and the checksum in the last line of a dump. Pure.
+//! The counts and the checksum in the last line of a dump. Pure functions.
 
 /// Counts and checksum of the lines so far.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! The format of a dump's lines. Pure.
+//! The format of a dump's lines. Pure functions.
 //!
 //! ```text
 //! {"katydid_dump":1}

@@ -1,4 +1,4 @@
-//! Parses a record of a file into a key and a value. Pure.
+//! Parses a record of a file into a key and a value. Pure functions.
 
 use crate::load::lines::Text;
 use crate::text::{self, EscapeError};

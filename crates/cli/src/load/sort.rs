@@ -1,7 +1,7 @@
 //! External sorting of keys and values that do not fit in memory: sorted runs in files, which are
 //! then merged.
 //!
-//! 1. Of several entries with one key, the last pushed one is kept.
+//! 1. If several entries have one key, the last pushed one is kept.
 //! 2. At most about `run_bytes` of entries are in memory; during a merge, one entry and a buffer of
 //!    `BUFFER_BYTES` of each run.
 //! 3. The files have no names, so the operating system removes them when the process ends.
@@ -199,9 +199,9 @@ impl Iterator for Merge {
 /// The pushed entries, in key order.
 #[derive(Debug)]
 pub enum Sorted {
-    /// From memory.
+    /// The entries are in memory.
     Held(std::vec::IntoIter<Entry>),
-    /// From files.
+    /// The entries are in files, which are merged.
     Merged(Merge),
 }
 

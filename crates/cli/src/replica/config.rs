@@ -1,8 +1,7 @@
 //! The configuration file of a replica, in TOML. The command reads and checks the whole file before
 //! it opens anything.
 //!
-//! Pure, except for reading the file. Every error names the file, and the line and the key if they
-//! are known.
+//! Every error names the file, and the line and the key if they are known.
 
 use humantime::parse_duration;
 use katydid::{EngineKind, MemoryOptions, PagedOptions};

@@ -27,10 +27,10 @@ type Lease = (u64, u64, u8, u64);
 #[derive(Clone)]
 struct Queue {
     db: Database,
-    /// Shard, due time, job.
+    /// Key: shard, due time and number of the job.
     ready: TypedTable<(u8, u64, u64), String>,
     leased: TypedTable<Lease, String>,
-    /// Job, and the worker that did it.
+    /// Key: number of the job. Value: the worker that did the job.
     done: TypedTable<u64, u64>,
 }
 

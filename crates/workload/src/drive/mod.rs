@@ -303,8 +303,8 @@ pub fn drive<S: Store, W: Workload>(
             let rng = seeds.fork();
             let name = format!("worker-{thread}");
             let body = move || {
-                // Dropped last, also when the thread panics: the watching thread waits until all of
-                // these guards are dropped.
+                // This guard is dropped last, also when the thread panics. The watching thread
+                // waits until all such guards are dropped.
                 let _finished = Finished(finished);
                 worker_main(store, tables, workload, plan, shared, thread, rng, sink);
             };

@@ -22,8 +22,9 @@ const DOUBTS_MAX: u32 = 100;
 pub(super) struct Sink<W> {
     workload: Arc<W>,
     latencies: Mutex<Latencies>,
-    /// Written by the worker's callbacks, read by the watching thread for progress. Relaxed,
-    /// because only the number itself matters.
+    /// Number of acknowledged transactions. The worker's callbacks write it, and the watching
+    /// thread reads it for progress. The accesses are relaxed, because only the number itself
+    /// matters.
     transactions: AtomicU64,
     conflicts: AtomicU64,
     rolled_back: AtomicU64,
@@ -173,14 +174,14 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
 
     pub(super) fn run(mut self) -> Result<(), StoreError> {
         let result = self.requests();
-        // Runs also after a failure: the callbacks of successful commits are counted, and no
-        // callback remains pending.
+        // The worker also waits after a failure, so that the callbacks of successful commits are
+        // counted and no callback remains pending.
         let drained = self.client.wait_below(1);
         result.and(drained)?;
         self.those_with_tickets()
     }
 
-    /// Makes the refused requests that have tickets again, because other requests depend on those
+    /// Repeats the refused requests that have tickets, because other requests depend on those
     /// tickets.
     fn those_with_tickets(&mut self) -> Result<(), StoreError> {
         while let Some(refused) = self.sink.take_refused() {
@@ -227,8 +228,8 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
             };
             self.request(planned, measured_from)?;
             if self.plan.in_flight > 1 {
-                // Called also if fewer commits are in flight than allowed: with protocols in which
-                // the committing threads write the log, they write in this call.
+                // The call is made even if fewer commits are in flight than allowed. In some
+                // protocols the committing threads write the log, and they write it in this call.
                 self.client.wait_below(self.plan.in_flight)?;
             }
         }

@@ -19,10 +19,10 @@ const WINDOW: usize = 1 << 20;
 #[derive(Debug)]
 pub struct AcknowledgedCounter {
     next: AtomicU64,
-    /// Stored under `latch` only; loaded by all threads. `acknowledge` stores it with SeqCst, which
-    /// includes Release, and `acknowledged` loads it with Acquire. So a thread that finds a number
-    /// acknowledged also sees the effects of its transaction. (The synchronization in the store may
-    /// ensure that already.)
+    /// Threads store the frontier under `latch` only; all threads load it. `acknowledge` stores it
+    /// with SeqCst, which includes Release, and `acknowledged` loads it with Acquire. So a thread
+    /// that finds a number acknowledged also sees the effects of its transaction. (The
+    /// synchronization in the store may ensure that already.)
     frontier: AtomicU64,
     flags: Box<[AtomicBool]>,
     latch: Mutex<()>,

@@ -87,8 +87,8 @@ impl Mix {
 pub struct TatpRun {
     settings: Settings,
     mix: Mix,
-    /// Written by callbacks and by sources. Read after the run, so the joins of the threads order
-    /// the accesses.
+    /// Callbacks and sources write these numbers. The caller reads them after the run, so the joins
+    /// of the threads order the accesses.
     acknowledged: [AtomicU64; Kind::ALL.len()],
     failed: [AtomicU64; Kind::ALL.len()],
 }
@@ -109,8 +109,8 @@ impl TatpRun {
         self.acknowledged[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// Number of transactions of a kind that failed by the standard's rules. Final when the run is
-    /// over.
+    /// Number of transactions of a kind that failed by the standard's rules. The number is final
+    /// when the run is over.
     pub fn failed(&self, kind: Kind) -> u64 {
         self.failed[kind as usize].load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 //! Size of a TATP database.
 //!
-//! Pure; any thread.
+//! Any thread may use the settings.
 
 /// Size of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

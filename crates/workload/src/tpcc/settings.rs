@@ -1,6 +1,6 @@
 //! Size of a TPC-C database.
 //!
-//! Pure; any thread.
+//! Any thread may use the settings.
 
 /// Number of districts of a warehouse.
 pub const DISTRICTS: u8 = 10;

@@ -18,7 +18,7 @@ pub const WORKLOAD_A: &str = include_str!("../../../../workloads/ycsb/workloada"
 /// A property that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// No such property.
+    /// The property does not exist.
     #[error("{origin}: unknown property {name:?}")]
     Unknown {
         /// Name of the property.

@@ -1,5 +1,5 @@
-//! Makes the contents of fields: printable bytes, which are random, or follow from key and field
-//! name with `dataintegrity`.
+//! Makes the contents of fields: printable bytes that are random or, with `dataintegrity`, follow
+//! from key and field name.
 
 use super::record;
 use super::settings::{FieldLength, Settings};

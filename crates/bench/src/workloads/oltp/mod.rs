@@ -1,10 +1,10 @@
 //! The transaction benchmarks. Each is loaded once, run, and checked afterwards.
 //!
-//! 1. The ledger marks a run as unfinished before its first transaction, and as finished after it,
-//!    together with the number of rows that must then exist. The next run therefore notices that a
-//!    run was killed.
-//! 2. Each run has a number, which is recorded before its first transaction, so that keys made from
-//!    it never repeat.
+//! 1. The ledger marks a run as unfinished before the run's first transaction. After the run the
+//!    ledger marks the run as finished, and notes the number of rows that must then exist. The next
+//!    run therefore notices that a run was killed.
+//! 2. Each run has a number, which is recorded before the run's first transaction, so that keys
+//!    made from this number never repeat.
 
 pub mod sysbench;
 pub mod tatp;
