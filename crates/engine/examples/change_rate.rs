@@ -1,9 +1,10 @@
 //! Cost of a live feed to committing threads, and its lag: `change_rate [DIRECTORY]`.
 //!
-//! Two threads put keys of 16 bytes with values of 100 bytes, 1,000 commits in flight each,
-//! alternately without and with a thread that reads the feed, for each engine. Without a directory
-//! the device is memory. The lag of a transaction is the time from just before its commit was
-//! submitted until the feed returned the transaction. One in 64 transactions is measured.
+//! Two threads put keys of 16 bytes with values of 100 bytes, each thread with 1,000 commits in
+//! flight. For each engine, runs without a thread that reads the feed alternate with runs that have
+//! one. Without a directory the device is memory. The lag of a transaction is the time from just
+//! before its commit was submitted until the feed returned the transaction. One in 64 transactions
+//! is measured.
 
 use katydid::{Change, ChangesFrom, Database, EngineKind, Options};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};

@@ -73,7 +73,8 @@ impl Follower {
         let mut rows = Vec::new();
         for change in &transaction.changes {
             match change {
-                // A table without a name is dropped by a later transaction.
+                // Rows whose table has no name are skipped, because a later transaction drops the
+                // table.
                 Change::Row { name: Some(name), key, new, .. } => {
                     rows.extend(self.copy.open_table(name)?.map(|table| (table, key, new)));
                 }

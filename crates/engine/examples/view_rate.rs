@@ -2,11 +2,11 @@
 //! is memory.
 //!
 //! Paged engine, rows of 100 bytes. First, one thread makes point reads: with locks, and through
-//! views. Then 8 writers replace rows, one row in each durable transaction. They run alone, and
-//! beside a thread that scans the whole table through views, again and again. To show the cost of
-//! such a thread's processor time, the writers also run beside a thread that spins, and beside one
-//! that scans another table. All cases are measured in turn, so that a change of the machine's load
-//! affects all of them.
+//! views. Then 8 writers replace rows, one row in each durable transaction. The writers run alone,
+//! and beside a thread that scans the whole table through views, again and again. To show the cost
+//! of such a thread's processor time, the writers also run beside a thread that spins, and beside
+//! one that scans another table. All cases are measured in turn, so that a change of the machine's
+//! load affects all of them.
 
 use katydid::{Access, Database, Options, Table, TransactionOptions};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};

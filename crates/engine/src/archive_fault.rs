@@ -23,7 +23,7 @@ pub enum ArchiveFault {
         wanted: Id,
     },
     /// Archiving found that the log was trimmed past the end of the archive. The records between
-    /// are in no archive: make a new backup, and begin a new archive.
+    /// these two positions are in no archive: make a new backup, and begin a new archive.
     #[error(
         "the archive ends at position {archived_to}, and the log starts at {log_start}: the records between are in no archive"
     )]

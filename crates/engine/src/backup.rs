@@ -30,8 +30,8 @@ impl Database {
     /// ([`Database::restore`]).
     ///
     /// Checkpoints go on during the copy. Until the copy is complete, the database keeps the log
-    /// from the position at which the log started when the call began, at most
-    /// `AdvancedOptions::log_hard_bytes` bytes of log.
+    /// that it had when the call began, and the log after that, up to
+    /// `AdvancedOptions::log_hard_bytes` bytes in all.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -229,8 +229,8 @@ pub(crate) fn chain_of(directories: &[Arc<dyn Directory>]) -> Result<Chain> {
     let mut locks = Vec::with_capacity(directories.len());
     let mut last = None;
     for directory in directories {
-        // The lock comes first, so that no process changes the directory meanwhile. `lock_to_read`
-        // makes no file.
+        // The lock is taken first, so that no process changes the directory during the checks.
+        // `lock_to_read` makes no file.
         locks.push(directory.lock_to_read()?);
         refuse_interrupted(directory.as_ref())?;
         refuse_repairing(directory.as_ref())?;
@@ -279,13 +279,13 @@ pub(crate) fn make(
     let target = Target::begin(to.clone(), &log, base)?;
     let (id, mut pace) = (target.id, Pace::new(options, to.describe(), check));
     let copied = copy(&target, &mut pace);
-    // A read after the source was closed may give bytes that the next opening has written, or fail
-    // because the next opening has removed the file.
+    // Check before the outcome of the reads is used: if the source was closed, a read may have
+    // returned bytes of the next opening, or failed because the next opening has removed the file.
     pace.check()?;
     let copied = copied?;
     target.finish(source, &copied)?;
     let (bytes, elapsed) = (pace.done(), pace.elapsed());
-    // An increment is no database by itself.
+    // An increment cannot be verified, because it is no database by itself.
     let is_checked = options.verify && base.is_none();
     let verified = is_checked.then(|| Database::verify_in(to, None)).transpose()?;
     Ok(BackupReport { id, stamp: copied.stamp, bytes, elapsed, verified })

@@ -178,7 +178,8 @@ impl Shared {
             if state.active() <= self.active_max
                 && let Some((_, job)) = state.waiting.pop_first()
             {
-                // This thread may have taken the notification of another job as well.
+                // The notification that woke this thread may have been for another job, which still
+                // waits.
                 let _no_further_thread = self.let_one_work(&mut state);
                 drop(state);
                 job.run();
@@ -260,7 +261,7 @@ mod tests {
         let job = job(move || {
             let wait = || {
                 begin.send(()).expect("the test waits");
-                // An error means that the test has failed.
+                // An error means that the test has failed and dropped the sender.
                 let _told = may_go_on.lock().recv();
             };
             if is_blocked { while_blocked(wait) } else { wait() }

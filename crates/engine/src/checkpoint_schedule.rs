@@ -1,10 +1,10 @@
 //! Times at which checkpoints are due, and the worker thread that takes them. Both engines use this
 //! schedule.
 //!
-//! Any thread may call this. A committing thread compares the end of its record with the position
-//! `wake` of its stream, and notifies the worker if the record ends at or above that position. No
-//! timer starts checkpoints. With `Background::Caller` there is no worker: the engine's
-//! `run_background` does the worker's work. Invariants:
+//! Any thread may call this code. A committing thread compares the end of its record with the
+//! position `wake` of its stream, and notifies the worker if the record ends at or above that
+//! position. No timer starts checkpoints. With `Background::Caller` there is no worker: the
+//! engine's `run_background` does the worker's work. Invariants:
 //!
 //! 1. One checkpoint is taken at a time: the thread that takes it holds `turn` (rank 1).
 //! 2. The worker takes checkpoints one after the other only while one is due and the last one has

@@ -3,8 +3,8 @@
 //!
 //! The file has two slots of 4 KiB, which are written alternately, by durable writes. The valid
 //! slot with the higher sequence number is the current one. The opening thread uses the file first,
-//! then each thread that takes a checkpoint, one at a time. The latch `state` is held from the
-//! choice of a slot to the end of the write.
+//! then each thread that takes a checkpoint or makes a table. One thread writes at a time: it holds
+//! the latch `state` from the choice of a slot to the end of the write.
 //!
 //! Invariants:
 //!
@@ -16,7 +16,7 @@
 //!
 //! A crash during an update leaves the old state or the new one. A crash during the creation leaves
 //! no control file, hence no database. If there is a control file, the database is whole, because
-//! the caller makes all other files before.
+//! the caller makes the control file after all other files.
 
 use crate::Lsn;
 use crate::error::{Error, Foreign, Result};
@@ -54,7 +54,7 @@ pub(crate) enum Shutdown {
     Clean = 1,
 }
 
-/// Contents of the control file. Fields of the other engine are zero.
+/// Contents of the control file. Fields that only the other engine uses are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Control {
     /// Id of the database, chosen at random.
@@ -63,14 +63,14 @@ pub(crate) struct Control {
     pub(crate) engine: EngineKind,
     /// State in which the database was left.
     pub(crate) shutdown: Shutdown,
-    /// Every table id in use is below this.
+    /// Every table id in use is below this number.
     pub(crate) next_table: u32,
     /// Paged: bytes in a page.
     pub(crate) page_bytes: u32,
     /// Paged: LSN of the begin record of the last complete checkpoint. Zero if there is none yet:
     /// recovery then reads the log from its start.
     pub(crate) checkpoint: Lsn,
-    /// Paged: every transaction id in use is below this.
+    /// Paged: every transaction id in use is below this number.
     pub(crate) next_transaction: u64,
     /// Memory: number of streams of the log.
     pub(crate) streams: u16,
@@ -253,8 +253,8 @@ fn read_slots(file: &dyn File, place: &str) -> Result<(u64, Control)> {
         Finding::Newer(found) => {
             foreign(Foreign::NewerVersion { file: FILE_NAME.to_owned(), found, known: VERSION })
         }
-        // A damaged device may return zeros. No other program makes a file of zeros under this
-        // name.
+        // A file of zeros is corrupt, not foreign: a damaged device may return zeros, and no other
+        // program makes such a file under this name.
         Finding::Foreign if bytes[..read].iter().any(|byte| *byte != 0) => {
             foreign(Foreign::Magic(FILE_NAME.to_owned()))
         }
@@ -328,7 +328,7 @@ impl ControlFile {
         file.write_at(&[IoSlice::new(&slots)], 0, WriteMode::Durable)?;
         file.sync()?;
         drop(file);
-        // The file's first name must be durable before the rename is.
+        // The file's first name must be durable before the file gets its own name.
         directory.sync()?;
         directory.rename(NEW_FILE_NAME, name)?;
         directory.sync()?;
@@ -354,7 +354,7 @@ impl ControlFile {
         Ok(())
     }
 
-    /// Takes the id of a new table, durably. No other thread may make a table meanwhile.
+    /// Takes the id of a new table, durably. No other thread may make a table during this call.
     ///
     /// # Errors
     /// `Error::TooManyTables` if all ids are taken.

@@ -75,7 +75,7 @@ enum LogEvidence {
     NoLog,
     /// The log was created and never used.
     Unused,
-    /// The log was used; names the evidence.
+    /// The log was used. The text names the evidence.
     Used(String),
 }
 

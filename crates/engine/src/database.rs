@@ -445,7 +445,8 @@ impl Database {
                     Ok(committed) => return Ok((done, committed)),
                     Err(error) => error,
                 },
-                // The transaction ends before `body` runs again, which would wait for its locks.
+                // The transaction ends here, because `body` would otherwise wait for the
+                // transaction's locks when it runs again.
                 Err(error) => match txn.conclude() {
                     Ok(()) => return Err(error),
                     Err(failed) => failed,
@@ -666,9 +667,9 @@ impl Database {
     }
 
     /// Closes the database: waits for the calls of other threads that are under way, takes a
-    /// checkpoint, closes the log and unlocks the directory. Nothing of this opening changes the
-    /// directory after that. The memory engine takes no checkpoint if nothing was committed, if the
-    /// log is short compared with the data, or if the device has no room; then the next opening
+    /// checkpoint, closes the log and unlocks the directory. After that no thread of this opening
+    /// changes the directory. The memory engine takes no checkpoint if nothing was committed, if
+    /// the log is short compared with the data, or if the device has no room; then the next opening
     /// reads the log.
     ///
     /// Calls that begin later, on any clone, fail with `Error::Closed`. Calls that wait for an open
@@ -700,8 +701,8 @@ impl Database {
     ///
     /// # Errors
     /// `Error::Conflict` if the call could not lock all tables in time, `Error::WaitsForItself` if
-    /// a transaction of the calling thread uses one of them, `Error::Closed`, and failures of the
-    /// device. Faults of the store are in the report.
+    /// a transaction of the calling thread uses one of the tables, `Error::Closed`, and failures of
+    /// the device. Faults of the store are in the report.
     pub fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         self.of.verify(progress)
     }
@@ -713,8 +714,8 @@ impl Database {
 
     /// Does the work that is due, if there are no background threads to do it.
     pub(crate) fn run_background(&self) {
-        // This code runs outside of calls, because the log calls wakers here, and a waker may close
-        // the database.
+        // This code runs outside of calls: the log calls wakers here, a waker may close the
+        // database, and closing waits for the end of all calls.
         if !self.of.opening().is_closing() {
             self.of.run_background();
         }

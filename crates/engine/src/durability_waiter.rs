@@ -63,8 +63,8 @@ impl<P> Default for DurabilityWaiter<P> {
 }
 
 impl<P> DurabilityWaiter<P> {
-    /// Ends `pending` when it is durable. The calling thread waits for that itself if `background`
-    /// is `Background::Caller`, after `stop`, or if no thread can be started.
+    /// Ends `pending` when it is durable. The calling thread does this itself if `background` is
+    /// `Background::Caller`, after `stop`, or if no thread can be started.
     pub(crate) fn enqueue<E: OnDurable<Pending = P>>(engine: &Arc<E>, background: Background, pending: P) {
         if background == Background::Caller {
             engine.on_durable(pending);

@@ -11,8 +11,9 @@
 //! 1. Methods of [`Engine`] and [`EngineTransaction`] that may append to the log or change a file
 //!    run inside of a call of the opening ([`crate::opening`]). Exceptions are `begin`, reads, and
 //!    writes of the memory engine, which stay in memory until the commit.
-//! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended: locks
-//!    and versions that it still holds are released later without a call of its owner.
+//! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended: the
+//!    engine releases the locks and versions that the transaction still holds later, without a call
+//!    of the transaction's owner.
 //! 3. Dropping a transaction that has not ended rolls it back.
 
 use crate::CommitStamp;
@@ -93,8 +94,8 @@ pub(crate) trait Engine: Opened + Clone {
     /// The log, with all its streams.
     fn log(&self) -> &Log;
     /// The number of pages of the database file, and the number of the next table. The log that was
-    /// durable before the call names no page or table beyond them. Fails if the log cannot be
-    /// archived. See [`crate::Database::log_archiver`].
+    /// durable before the call names no page and no table beyond these numbers. Fails if the log
+    /// cannot be archived. See [`crate::Database::log_archiver`].
     fn archive_facts(&self) -> Result<(u64, u32)>;
     /// A lower bound of the stamps of all commits whose records are appended from now on. `None` if
     /// stamps are positions of the log.
@@ -207,9 +208,9 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
 
     /// See [`crate::Transaction::commit`].
     fn commit(&mut self) -> Result<CommitStamp>;
-    /// Appends the commit record, if the transaction has written, and returns. The locks and
-    /// versions that the transaction still holds are released when the commit is durable, without
-    /// the caller. Errors are those of [`crate::Transaction::commit`].
+    /// Appends the commit record, if the transaction has written, and returns. The engine releases
+    /// the locks and versions that the transaction still holds when the commit is durable; the
+    /// caller makes no call for that. Errors are those of [`crate::Transaction::commit`].
     fn submit(&mut self) -> Result<Ticket>;
     /// A reference that keeps the database open.
     fn keeps_open(&self) -> Arc<dyn OpenEngine>;

@@ -42,7 +42,7 @@ pub enum ConflictKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Foreign {
-    /// The directory holds no database, but a file that no Katydid database makes.
+    /// The directory holds no database, but a file that belongs to no Katydid database.
     File(String),
     /// The file has another format's magic.
     Magic(String),
@@ -431,7 +431,7 @@ pub enum Error {
     Unended {
         /// The other transaction.
         txn: TxnId,
-        /// Cause of the last failed attempt to end it.
+        /// Cause of the last failed attempt to end the transaction.
         #[source]
         cause: Arc<Error>,
     },

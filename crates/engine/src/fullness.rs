@@ -8,8 +8,8 @@
 //! 1. When [`Share::is_due`] returns true, the checkpoint thread is notified; no transaction waits.
 //! 2. From a fullness of [`FULL`] on, a transaction that has not written yet waits. While many
 //!    transactions have written and not ended, such a transaction waits already at a lower
-//!    fullness. The rest of the log is for the transactions that have written, because these hold
-//!    part of the log until they end.
+//!    fullness. The rest of the log is for the transactions that have written, because each of them
+//!    keeps a part of the log until it ends.
 //! 3. A transaction that waits holds no latch, and waits for checkpoints, which need neither locks
 //!    nor the end of a transaction. If an open transaction keeps checkpoints from freeing log
 //!    (paged engine), the waiting transaction waits for the end of that transaction instead. If

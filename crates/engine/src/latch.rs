@@ -213,7 +213,8 @@ mod with_places {
             let latch = MutexGuard::mutex(guard);
             let timed_out = MutexGuard::unlocked(guard, || {
                 let timed_out = own.wait_until(limit);
-                // No other thread runs between the end of this loop and the locking that follows.
+                // Under the scheduler no other thread runs between the end of this loop and the
+                // locking that follows.
                 while latch.is_locked() {
                     yield_now();
                 }

@@ -6,8 +6,8 @@
 //! database only when the engine is done.
 //!
 //! Names and files are synced, and cached bytes dropped, before they are trusted. A process that
-//! died may have left them in the page cache only. A later crash of the machine would lose them,
-//! and with them the commits that were acknowledged on top of them.
+//! died may have left names and bytes in the page cache only. A later crash of the machine would
+//! lose these, and the commits that were acknowledged on top of them.
 //!
 //! A creation makes everything but the control file, each part durable, and then the control file.
 //! A crash during the creation leaves files without a control file. The next opening begins the
@@ -121,7 +121,7 @@ fn open_quietly(
     };
     let has_control = refuse(directory.as_ref())?;
     if !has_control && !options.create {
-        // This check comes before the lock, because taking the lock makes a file, which would be
+        // This check comes before the lock is taken, because the lock is a file, which would be
         // left in the directory.
         refuse_lost_control(directory.as_ref())?;
         return Err(Error::NotFound { place: name });
@@ -237,7 +237,7 @@ pub(crate) fn dump_log(
 }
 
 /// Returns whether the directory has a control file. Fails if the directory holds something else
-/// than a database. This check comes before the lock, because taking the lock makes a file, which
+/// than a database. This check comes before the lock is taken, because the lock is a file, which
 /// would be left in the directory.
 fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<bool> {
     refuse_repairing(directory)?;

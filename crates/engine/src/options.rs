@@ -73,8 +73,8 @@ pub enum Access {
     ReadWrite,
     /// Reads only. A transaction that only reads is a read view. A view sees exactly the writes of
     /// the transactions that had committed when it began; these include all acknowledged
-    /// transactions. In both engines the reads of a view take no locks, wait for no transaction,
-    /// delay none and conflict with none. Views and transactions that write are serializable
+    /// transactions. In both engines the reads of a view take no locks, and neither wait for, delay
+    /// nor conflict with any transaction. Views and transactions that write are serializable
     /// together. Writes, and reads for update, fail in a view with `Error::ReadOnly`.
     ///
     /// The store keeps old values for as long as a view may need them. The paged engine limits them
@@ -113,10 +113,10 @@ pub struct TransactionOptions {
     /// makes all commits durable whose writes it has seen or replaced.
     /// [`Database::sync`](crate::Database::sync) makes all earlier commits durable.
     ///
-    /// In the memory engine a crash loses the last commits of each stream of the log, and the
-    /// commits that depend on these: commits that have *seen* their writes. A transaction that
-    /// replaces a value without having read it does not depend on the writer of that value, and
-    /// does not make it durable.
+    /// In the memory engine a crash loses the last commits of each stream of the log, and each
+    /// commit that has *seen* a write of a lost commit. A transaction that replaces a value without
+    /// having read it does not depend on the writer of that value, and does not make the writer
+    /// durable.
     pub durability: Durability,
     /// Rows that the transaction's reads may return. Default: [`Read::Visible`].
     pub read: Read,
@@ -257,9 +257,9 @@ pub struct AdvancedOptions {
     /// area, checkpoints of the memory engine), but not to pages
     /// ([`PagedOptions::page_method`](crate::PagedOptions::page_method)). The log's `log_id`
     /// becomes the id of a new database. Default: the default of [`LogOptions`](crate::LogOptions).
-    /// With inserter `Chunked`, commits of different threads have no order unless one has seen or
-    /// replaced writes of the other: after a crash the later commit may be there although the
-    /// earlier commit, which was not durable, is lost.
+    /// With inserter `Chunked`, a crash may lose a commit that was not durable and keep a later
+    /// commit of another thread, if the later commit has neither seen nor replaced writes of the
+    /// lost one.
     ///
     /// The `medium` is that of the log only; the rest of the database is always in files. A log in
     /// NVRAM has at least 64 pages, or 64 KiB in the memory engine. The memory engine divides the
@@ -271,8 +271,8 @@ pub struct AdvancedOptions {
     pub log: wal::Options,
     /// Age from which an open transaction counts as slow, measured in steps of 1 to 10 ms; zero
     /// means never. With the feature `tracing` or `metrics` the database reports a slow transaction
-    /// when it ends, and once before that, at the next checkpoint. The report has the transaction's
-    /// age and the line of the program that began it. Default 1 s.
+    /// when it ends. The first checkpoint that finds the slow transaction open also reports it. The
+    /// report has the transaction's age and the line of the program that began it. Default 1 s.
     pub slow_transaction: Duration,
     /// Receiver of recovery's progress. Default: `None`.
     pub on_recovery: Option<RecoveryProgress>,

@@ -81,7 +81,7 @@ impl Permits {
     }
 
     /// Takes a permit; blocks until there is one. Do not call this on the thread that gives permits
-    /// back, for example the thread that runs its session's callbacks: the thread would wait for
+    /// back, for example a thread that runs the callbacks of its session: the thread would wait for
     /// itself. Such a thread uses [`Permits::try_acquire`].
     pub fn acquire(&self) -> Permit {
         Permit { _of: self.of.acquire_arc_blocking() }

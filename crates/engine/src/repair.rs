@@ -172,8 +172,8 @@ impl Database {
             None => quarantine::keep(directory.as_ref(), &name, method)?,
         };
         quarantine::clear(directory.as_ref())?;
-        // The new database takes the lock itself. A program that opens the directory before that
-        // finds the marker of the repair.
+        // The new database takes the lock itself, so the repair gives it up here. A program that
+        // opens the directory in between finds the marker of the repair.
         drop(lock);
         build(&directory, &folder)?;
         let _lock = directory.lock()?;

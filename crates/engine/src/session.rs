@@ -135,8 +135,8 @@ impl Session {
         self.wait_below(1)
     }
 
-    /// Runs the callbacks that are ready now, except those that a callback runs meanwhile. Returns
-    /// the number that this call has run.
+    /// Runs the callbacks that are ready now. A callback that polls runs some of these itself.
+    /// Returns the number of callbacks that this call has run.
     fn run_ready(&self) -> usize {
         let most = self.ready.borrow().len();
         let mut ran = 0;

@@ -255,8 +255,8 @@ pub struct LogStat {
     pub kind: LogKind,
     /// Method of writing the log: the log option `method`, or the method to which it fell back.
     pub method: Method,
-    /// Kind of memory of a log in NVRAM, which every figure measured on it must name. `None` for
-    /// logs in files.
+    /// Kind of the memory that a log in NVRAM lies in. A figure that was measured on such a log
+    /// must name this kind. `None` for logs in files.
     pub nvram: Option<Form>,
     /// Used part of a log in NVRAM, in per mille of the bytes that writes may use, in the fullest
     /// stream. `None` for logs in files.

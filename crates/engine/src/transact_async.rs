@@ -61,7 +61,8 @@ enum Stage<T, E> {
     Over,
 }
 
-// An outcome is moved a few times for each transaction; a box would be one more allocation.
+// The large variant has no box: a transaction moves its outcome only a few times, and a box would
+// cost an allocation.
 #[allow(clippy::large_enum_variant)]
 enum Outcome<T, E> {
     Submitted(CommitFuture, T),
@@ -92,7 +93,8 @@ impl<T, E> Slot<T, E> {
     fn may_run_again(&self) -> bool {
         let mut stage = self.stage.lock();
         match mem::replace(&mut *stage, Stage::Over) {
-            // After a conflict nothing of the transaction is in the log.
+            // A conflict at the commit leaves the stage `Submitting`, but nothing of the
+            // transaction is in the log.
             Stage::Running(waker) | Stage::Submitting(waker) => {
                 *stage = Stage::Running(waker);
                 true

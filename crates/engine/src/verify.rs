@@ -119,7 +119,8 @@ impl VerifyReport {
         match (&error, other_kind(&error)) {
             (Error::Device(cause), _) if !cause.is_not_found() => return Err(error),
             (Error::Poisoned { cause }, _) if matches!(**cause, Error::Device(_)) => return Err(error),
-            // The files were checked, and a clean closing leaves nothing to recover.
+            // A note is enough: the files were checked, and a clean closing leaves nothing to
+            // recover.
             (_, Some(log)) if self.clean => {
                 self.notes.push(format!("opening was not tried: the log is of kind {log}"));
             }

@@ -1,9 +1,9 @@
 //! An archive that is opened for restoring. It finds the file that has a stretch, and reads bytes
 //! of the log by stream and position.
 //!
-//! Any thread may call this. `held` is a leaf latch. A thread holds the latch while it reads one
-//! stretch from the stretch's file. No file is written. Checksums are compared before contents are
-//! used: those of heads when the archive is opened, those of log bytes when the bytes are read.
+//! Any thread may call this code. `held` is a leaf latch. A thread holds the latch while it reads
+//! one stretch from the stretch's file. No file is written. Checksums are compared before contents
+//! are used: those of heads when the archive is opened, those of log bytes when the bytes are read.
 
 use super::format::{HEAD, Head, STRETCH_BYTES, StretchHead, positions, sum_of};
 use crate::Lsn;

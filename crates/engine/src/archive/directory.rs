@@ -107,9 +107,9 @@ impl LogArchive {
         let (mut files, mut superseded) = (Vec::<ArchivedFile>::new(), Vec::new());
         for (name, from, to) in Archived::names(&names) {
             match files.last() {
-                // The preceding file has the bytes of this file. This file is left only because a
-                // crash interrupted its removal. But a note at the end of the preceding file may be
-                // in no other file.
+                // The preceding file has the bytes of this file, which is left only because a crash
+                // interrupted its removal. A note (`from == to`) is kept: it has no bytes, and may
+                // be in no other file.
                 Some(last) if to < last.to || to == last.to && from < to => superseded.push(name),
                 _ => {
                     let bytes = directory.open_read_only(&name)?.len()?;

@@ -31,7 +31,7 @@ use std::task::{Context, Poll};
 /// Beginning of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangesFrom {
-    /// At the oldest transaction such that the log still has it and all later ones.
+    /// At the oldest transaction from which on the log still has every transaction.
     Oldest,
     /// At the first transaction that commits after the call.
     Now,
@@ -69,8 +69,9 @@ pub enum OldValue {
     Absent,
     /// The key had this value.
     Value(Vec<u8>),
-    /// The log does not have the former value. This is always so in the memory engine. In the paged
-    /// engine it is so for values in pages of their own, and together with a [`NewValue::Patch`].
+    /// The log does not have the former value. The memory engine logs no former values. The paged
+    /// engine logs none for a value in pages of its own, and none together with a
+    /// [`NewValue::Patch`].
     NotLogged,
 }
 

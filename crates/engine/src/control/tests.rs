@@ -97,7 +97,7 @@ fn garbage_never_panics_and_never_counts() {
             bytes[at] ^= 1 << rng.u8(0..8);
         }
         let decoded = decode(&bytes);
-        // Two flips of the same bit give the original back.
+        // Two flips of the same bit cancel out: the slot is then valid, with its original content.
         assert!(!matches!(decoded, Slot::Valid(_, found) if found != whole), "{decoded:?}");
         bytes.truncate(rng.usize(0..SLOT));
         assert!(matches!(decode(&bytes), Slot::Damaged | Slot::Other));

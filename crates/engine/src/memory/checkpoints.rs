@@ -177,9 +177,9 @@ impl Engine {
     ///
     /// Durability does not need this checkpoint: the log has everything, and the next opening reads
     /// the log. The checkpoint saves that reading, and costs a second copy of all rows until the
-    /// former one is removed. So none is taken by an opening that has only read, nor for a log that
-    /// is short compared with the rows ([`LOG_SHARE`]). A device without room for the checkpoint is
-    /// no failure to close. No other operation of the opening runs meanwhile.
+    /// former one is removed. So the last checkpoint is left out if the opening has only read, or
+    /// if the log is short compared with the rows ([`LOG_SHARE`]). A device without room for the
+    /// checkpoint is no failure to close. No other operation of the opening runs meanwhile.
     pub(super) fn last_checkpoint(&self) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         let is_worth_it = self.uncovered.has_appended(&self.log)
@@ -294,7 +294,7 @@ impl Engine {
         let next = match next {
             Ok(next) => next,
             Err(error) => {
-                // The other threads need not continue.
+                // The other threads find no more rows, and end.
                 walk.tables.clear();
                 return Err(self.why_not(error));
             }

@@ -1,5 +1,5 @@
-//! The log records of a memory engine's database in readable form: those of all streams, by commit
-//! stamp.
+//! The log records of a memory engine's database in readable form: the records of all streams, in
+//! the order of their commit stamps.
 
 use super::log_record;
 use crate::directory::LOG_FOLDER;

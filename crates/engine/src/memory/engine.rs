@@ -339,8 +339,8 @@ impl Engine {
         self.feed_wakers.notify(&self.log);
     }
 
-    /// The caller is about to acknowledge a transaction that may have seen or written versions up
-    /// to `seen_to`: tells the store.
+    /// Notes in the store that a transaction is about to be acknowledged, which may have seen or
+    /// written versions up to `seen_to`.
     pub(crate) fn acknowledge(&self, seen_to: Timestamp) {
         self.store.acknowledge(seen_to);
     }

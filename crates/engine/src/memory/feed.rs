@@ -168,8 +168,9 @@ impl Engine {
     /// durable record.
     pub(super) fn horizon(&self, durable: Option<CommitStamp>) -> Result<Timestamp> {
         if let Some(stamp) = durable {
-            // After this a reader that begins has a bound above the durable record. Such a reader
-            // makes transactions that still read with a lower stamp take new stamps.
+            // From now on each reader that begins has a bound above the durable record. Such a
+            // reader forces every transaction that is still reading at a lower stamp to take a new
+            // stamp.
             self.acknowledge(Timestamp::new(stamp.get()));
         }
         let reader = self.begin(Access::ReadOnly)?;

@@ -65,9 +65,9 @@ fn a_checkpoint_beside_a_commit_has_no_half_of_it() {
 
 /// One task puts a key, through the first stream of the log. Another task removes the key, through
 /// the second stream, and collects versions that no reader needs any more. A checkpoint that runs
-/// at the same time notes the end of one stream after the other. So a put may lie above the noted
-/// end of the first stream, and its removal below that of the second. The removed key does not come
-/// back.
+/// at the same time notes the end of the first stream, and later that of the second. So a put may
+/// lie above the noted end of the first stream, and its removal below the noted end of the second.
+/// The removed key does not come back.
 #[test]
 fn a_checkpoint_beside_a_removal_brings_nothing_back() {
     for_seeds(100, |seed| {

@@ -95,8 +95,8 @@ impl Recovery {
 
     /// Reads checkpoint `number` of a log with `streams` streams. Number 0 means that the database
     /// has no checkpoint, so the log must reach back to its first byte. If the log was trimmed
-    /// although the control file names no checkpoint, the slot of that file that named one is
-    /// damaged.
+    /// although the control file names no checkpoint, then the control file's slot that named the
+    /// checkpoint is damaged.
     pub(super) fn checkpoint(&mut self, folder: &CheckpointFolder, number: u64, streams: u16) -> Result<()> {
         if number == 0 {
             self.from = Some(vec![Lsn::ZERO; usize::from(streams)]);

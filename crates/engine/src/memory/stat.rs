@@ -12,8 +12,7 @@ impl MemoryDatabase {
         let engine = self.engine();
         engine.check_open()?;
         let (store, options) = (&engine.store, &engine.options);
-        // Versions that no reader needs are not counted as old ones, even if no transaction has
-        // collected them yet.
+        // Collect first, so that only versions that a reader needs are counted as old versions.
         store.collect();
         let versions_old = store.uncollected() as u64;
         let totals = engine.metrics.totals();

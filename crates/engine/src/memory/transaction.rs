@@ -104,7 +104,8 @@ impl MemoryTransaction {
                 engine.metrics.count_rollback();
             }
         }
-        // The uses end only here, because until now versions might have been put into the tables.
+        // The transaction uses its tables up to this point, because its validation puts versions
+        // into them.
         self.uses.clear();
         outcome
     }

@@ -6,8 +6,8 @@
 //! succeeds, the thread waits until a session is returned. So with few sessions a thread waits, and
 //! its commit does not fail. Invariants:
 //!
-//! 1. A session that is not in use is idle in one shard. Any thread of a stream may use any session
-//!    of that stream.
+//! 1. A session that is not in use lies in the idle list of one shard. Any thread of a stream may
+//!    use any session of that stream.
 //! 2. No wake-up is lost: a thread that waits increments `waiting` before it reads the idle lists,
 //!    and holds `turn` from then until it sleeps. A thread that returns a session first adds it to
 //!    a list, and then reads `waiting`. Either it reads the count and notifies under `turn`, or the

@@ -49,7 +49,8 @@ fn crashes_at_each_call(engine: EngineKind) {
         let backup = directory();
         database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
         let device = SimDevice::new(2);
-        // Commits that were durable before there was an archiver are in no archive.
+        // The archiver is made first, because log that is trimmed before there is an archiver is in
+        // no archive.
         drop(database.log_archiver("test", 1 << 30).expect("archiver"));
         device.crash_at(step);
         let crashed = archive(&database, &device);

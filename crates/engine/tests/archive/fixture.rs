@@ -148,7 +148,7 @@ fn each_point(version: u32, engine: EngineKind) {
         let found = Point { stamp: report.copy.stamp, moment, rows: shown(&rows_of(&to)) };
         assert_eq!(found, *point);
         assert_sound(&Database::verify_in(to, None).expect("verify"));
-        // A restore to the time of a moment has every commit whose first later moment is that one.
+        // A restore to the time of a moment has all commits up to the last one before that moment.
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(point.moment);
         let (_, to) = restore(RestorePoint::Time(time), kept(version));
         let last = points.iter().rfind(|other| other.moment == point.moment).expect("itself");

@@ -5,9 +5,9 @@
 //! at once and never wait for each other. At nearly every stamp some transactions are open, and
 //! some of these never commit.
 //!
-//! A read view that is open meanwhile shows the rows of its beginning until it ends. In every
-//! second history a named consumer of the feed builds the rows from the changes that it gets. After
-//! each crash the consumer continues after its last acknowledgement.
+//! At times a read view is open, and shows the rows of its beginning until it ends. In every second
+//! history a named consumer of the feed builds the rows from the changes that it gets. After each
+//! crash the consumer continues after its last acknowledgement.
 
 use crate::common::{Rng, committed, options_for};
 use katydid::{
@@ -251,7 +251,7 @@ impl History {
             consumer.expect("the consumer")
         });
         // The memory engine's feed returns a transaction when all streams are durable beyond it.
-        // The feed itself requests that.
+        // The feed itself requests the syncs.
         for _ in 0..3 {
             while let Some(transaction) = follower.try_next().expect("a transaction") {
                 transaction.changes.into_iter().for_each(|change| apply(change, &mut self.followed));
@@ -406,7 +406,7 @@ fn apply(change: Change, rows: &mut Rows) {
     let known = |name: &str| ["rows", "passing"].into_iter().find(|known| *known == name);
     match change {
         Change::Row { name, key, new, .. } => {
-            // A table that was dropped later is not named.
+            // The feed does not name a table that was dropped later.
             let Some(table) = name.as_deref().and_then(known) else { return };
             match new {
                 NewValue::Value(value) => drop(rows.insert((table, key), value)),

@@ -190,7 +190,7 @@ fn goes_on(engine: EngineKind) {
     assert_eq!(rows_of(&to)[&("rows", b"once".to_vec())], b"more");
 }
 
-/// A note has no bytes that another file could have.
+/// A note is a stretch without log bytes. Its file must stay, because no other file says the same.
 #[test]
 fn opening_an_archive_keeps_a_note_in_a_file_of_its_own() {
     for engine in ENGINES {
@@ -211,7 +211,7 @@ fn opening_an_archive_keeps_a_note_in_a_file_of_its_own() {
         drop(archiver);
         let mut archive = LogArchive::open_in(kept.clone()).expect("open an archive");
         assert!(kept.list().expect("list").contains(&name), "{name} was removed");
-        // A later file takes the note in.
+        // The next file is joined with the note's file.
         let mut archiver = archive.archiver(&database, "hook", 1 << 30).expect("archiver");
         database.put(&database.table("rows").expect("table"), "a", "2").expect("put");
         archive.take(&mut archiver).expect("archive");

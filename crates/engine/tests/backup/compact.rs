@@ -132,7 +132,8 @@ fn a_failure_leaves_the_database_as_it_was() {
     for step in 0..whole.steps() {
         let device = base.reopen_after_kill();
         device.fail_at(step, Fault::Io);
-        // Compacting may also fail to remove what a failure has left, without harm.
+        // When compacting fails, it may also fail to remove its unfinished file, which does no
+        // harm.
         let _failed = Database::compact_in(device.directory(), None);
         check(&device.reopen_after_kill(), &options, &rows, &format!("step {step}"));
     }

@@ -183,8 +183,8 @@ impl Directory for RepairedMeanwhile {
     }
 }
 
-/// All files of the damaged database still exist. The next repair would throw away what a call
-/// wrote to them.
+/// A call finds all files of the damaged database. If it changed them, the next repair would throw
+/// the changes away.
 #[test]
 fn a_repair_that_was_begun_before_a_call_got_the_lock_is_noticed() {
     let source = Database::in_memory_with(options()).expect("open");

@@ -83,7 +83,8 @@ impl File for TearingFile {
         let mut reads = self.shared.reads.lock().expect("no panic");
         for (at, page) in (offset / PAGE..).zip(buffer[..read].chunks_exact_mut(PAGE as usize)) {
             let before = reads.entry(at).or_default();
-            // Page 0 and free pages belong to no tree.
+            // Page 0 and the free pages, which are zeros, are never torn here: they belong to no
+            // tree.
             if *before < times && page.iter().any(|byte| *byte != 0) {
                 page[2048..].iter_mut().for_each(|byte| *byte ^= 0x5a);
                 self.shared.torn.fetch_add(1, Ordering::Relaxed);
@@ -168,7 +169,7 @@ fn a_damaged_page_is_named() {
     let database = Database::open_in(device.directory(), options).expect("open");
     let report = database.verify(None).expect("verify");
     assert!(report.is_sound());
-    // A page of a table that is not in the cache, which holds 16 pages.
+    // The damaged page is a page of the table, and is not among the 16 pages in the cache.
     assert!(device.corrupt("katydid.pages", 10 * PAGE + 600, 0x10));
     let to = katydid_device::SimDevice::new(2);
     match database.backup_in(to.directory(), &BackupOptions::default()) {

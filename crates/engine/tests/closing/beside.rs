@@ -282,7 +282,7 @@ fn close_beside(
         match thread.join().expect("no call panics") {
             Ok(()) => effects.push(effect),
             Err(Error::Closed) => {}
-            // The other call of the pair was first.
+            // The other call of the pair came first, and this call conflicts with it.
             Err(error) if is_pair && (error.is_retryable() || matches!(error, Error::KeyExists { .. })) => {}
             Err(error) => panic!("{what}: {name} failed: {error}"),
         }
@@ -362,10 +362,11 @@ pub fn pairs_of_calls_held_up(engine: EngineKind) {
             // preparation of the second.
             let (txn_of_first, txn_of_second) = ((first.prepare)(&opened.0), (second.prepare)(&opened.0));
             let mut running = vec![run(&opened.0, first, txn_of_first, one)];
-            // The first call may instead wait for the second one's transaction.
+            // The first call may wait for the second call's transaction, and then makes no device
+            // call yet.
             let _reached_or_ended = running[0].held.reached.recv_timeout(A_WHILE);
             running.push(run(&opened.0, second, txn_of_second, two));
-            // The second call may instead wait for the first.
+            // The second call may wait for the first, and then makes no device call yet.
             let _reached_or_ended = running[1].held.reached.recv_timeout(A_WHILE / 20);
             if rng.bool() {
                 running.reverse();

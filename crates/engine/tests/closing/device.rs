@@ -28,7 +28,7 @@ thread_local! {
     static HOLD_UP: RefCell<Option<HoldUp>> = const { RefCell::new(None) };
 }
 
-/// The other side of a thread that is to be held up.
+/// The test's handle of a thread that is to be held up.
 pub struct Held {
     /// Name of the call; an error if the thread ends before it gets there.
     pub reached: Receiver<String>,
@@ -52,7 +52,8 @@ pub fn held_up<T: Send + 'static>(
     let thread = std::thread::spawn(move || {
         HOLD_UP.with(|slot| *slot.borrow_mut() = Some(HoldUp { at, reached, leave: may_leave }));
         let done = work();
-        // If the thread made no such call, this drops the sender.
+        // If the thread made no such call, this drops the sender, so the test gets an error from
+        // `reached`.
         HOLD_UP.with(|slot| slot.borrow_mut().take());
         done
     });

@@ -1,9 +1,9 @@
 //! Threads that commit, roll back and read while another thread closes, over and over on one
 //! directory.
 //!
-//! Before each next opening, a database that is marked as closed cleanly must be so. The paged
-//! engine must have set this mark if no transaction that had written was open. The next opening
-//! must have each key with its last acknowledged value.
+//! Before each next opening the closed database is checked, and must be sound. The paged engine
+//! must have marked the database as closed cleanly if no transaction that had written was open. The
+//! next opening must have each key with its last acknowledged value.
 
 use crate::common::{self, Rng, options_for};
 use katydid::{Database, EngineKind, Error, Table};

@@ -120,7 +120,7 @@ impl History {
                 println!("{name}: {} is there, acknowledged absent", String::from_utf8_lossy(key));
             }
         }
-        // If an earlier state was found, acknowledged units at the end were lost. If none was, a
+        // If `found` is an earlier state, acknowledged units at the end were lost. If it is none, a
         // unit in the middle was lost, or a part of a unit.
         let mut near = self.base.clone();
         for (nth, unit) in self.units.iter().enumerate() {

@@ -294,7 +294,7 @@ impl Life {
             let (key, value) = (key(self.random.u64(0..60)), self.value());
             txn.put(&table, key, value)?;
         }
-        // No other transaction meets its locks, because the process ends.
+        // No other transaction meets this transaction's locks, because the process ends.
         if self.random.bool() {
             database.sync()?;
         }

@@ -20,9 +20,10 @@
 //! leaves any of the words that were not persisted.
 //!
 //! A failure prints the line that replays it (`one_crash`). Each test has seeds that are always the
-//! same, and some new ones. `KATYDID_SEED` alone sets the first seed of each, `KATYDID_ENGINE`
-//! picks the engine of a replay and of the campaign, `KATYDID_SECONDS` runs new seeds for this time
-//! (`cargo xtask crash --seconds N`).
+//! same, and some new ones. `KATYDID_SEED`, without the other variables of that line, sets the
+//! first seed of each test. `KATYDID_ENGINE` picks the engine of a replay and of the campaign.
+//! `KATYDID_SECONDS` is the time for which the campaign runs new seeds (`cargo xtask crash
+//! --seconds N`).
 
 #[macro_use]
 #[path = "../common/mod.rs"]

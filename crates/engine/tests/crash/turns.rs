@@ -49,10 +49,10 @@ struct Attempt {
     client: Option<usize>,
     mark: Vec<u8>,
     unit: Unit,
-    /// Attempts that must have survived if this did.
+    /// Attempts that must have survived if this attempt has.
     needs: BTreeSet<usize>,
     acknowledged: bool,
-    /// True if its commit ended with an error: recovery may bring it back or not.
+    /// True if the commit ended with an error: recovery may bring the attempt back or not.
     failed: bool,
     /// End of the commit record, if it is known.
     stamp: Option<CommitStamp>,

@@ -1,5 +1,5 @@
-//! A commit's future that is dropped, at whatever moment, changes nothing. The device gets the same
-//! calls and holds the same bytes, and the locks are released as without the drop.
+//! Dropping the future of a commit changes nothing, at whatever moment it happens. The device gets
+//! the same calls and holds the same bytes, and the locks are released as without the drop.
 
 use crate::Setting;
 use crate::common::contents;

@@ -88,7 +88,7 @@ fn check(device: &SimDevice, options: &Options, is_loaded: bool, when: &str) -> 
     has_all
 }
 
-/// Strikes each step, with the settings in turn.
+/// Calls `strike` once for each step of a life; successive steps have successive settings.
 fn each_step(engine: EngineKind, mut strike: impl FnMut(&Options, u64)) {
     let settings: Vec<Options> = Setting::all(engine).into_iter().map(options).collect();
     let steps = |options: &Options| {

@@ -214,7 +214,7 @@ fn a_view_sees_all_of_a_load_or_none(engine: EngineKind) {
     for view in [&before, during.as_ref().expect("it was opened")] {
         assert_eq!(shown(view, &table), Rows::new());
     }
-    // Writers after the load change neither a view that sees the load nor one that does not.
+    // No write after the load shows in a view, whether or not the view sees the load.
     database
         .transact(|txn| {
             (0..2000).try_for_each(|number| match number % 3 {
@@ -278,8 +278,8 @@ fn a_load_has_the_table_to_itself(engine: EngineKind) {
             user.rollback().expect("rollback");
         }
         _ => {
-            // The load does not see what the user has written, and the user's commit adds it to the
-            // full table.
+            // The load does not see the user's writes, and the user's commit adds them to the full
+            // table.
             refused.expect("load");
             user.commit().expect("commit");
             let late = database.begin().expect("begin");

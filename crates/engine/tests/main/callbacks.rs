@@ -31,7 +31,8 @@ struct Callbacks {
 }
 
 thread_local! {
-    /// A callback is `Send` and a session is not `Sync`, so callbacks find their session here.
+    /// Callbacks find their session here. They cannot own a reference to it, because a callback
+    /// must be `Send` and a session is not `Sync`.
     static SESSION: RefCell<Option<Rc<Session>>> = const { RefCell::new(None) };
 }
 
@@ -179,7 +180,7 @@ fn callbacks_of_a_closed_database_still_run(engine: EngineKind) {
     assert_eq!(callbacks.session.pending(), 0);
 }
 
-/// The check has every table locked while it calls back.
+/// The check holds locks on all tables while it calls the progress callback.
 fn a_progress_callback_that_panics_leaves_no_lock_behind(engine: EngineKind) {
     let options =
         with_advanced(Options { lock_wait: Duration::from_millis(50), ..options_for(engine) }, |advanced| {

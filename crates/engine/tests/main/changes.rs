@@ -33,7 +33,7 @@ suite! {
 type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 type Commits = BTreeMap<CommitStamp, Writes>;
 
-/// Returns the value that the transaction leaves of each key that it wrote.
+/// Returns the last value of each key that the transaction wrote.
 fn effect(transaction: &CommittedTransaction) -> Writes {
     let mut writes = Writes::new();
     for change in &transaction.changes {

@@ -33,7 +33,7 @@ fn on_one_thread<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn database(engine: EngineKind) -> (Database, Table) {
-    // None of the tests is about conflicts that do not end.
+    // A body runs again after any number of conflicts, because no test here is about the limit.
     let options = with_advanced(options_for(engine), |advanced| advanced.retries = u32::MAX);
     let database = Database::in_memory_with(options).unwrap();
     let table = database.table("t").unwrap();

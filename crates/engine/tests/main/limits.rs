@@ -162,7 +162,7 @@ fn refusals_at_the_hard_limit_do_not_grow_the_log(engine: EngineKind) {
         return;
     }
     let (first, limit) = refused[0];
-    // Later records are those that the checkpoint thread had begun by then.
+    // Between the first refusal and the last, only a checkpoint that was under way appends records.
     let last = refused[refused.len() - 1].0;
     assert!(
         last <= first + 4096,

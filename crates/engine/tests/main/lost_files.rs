@@ -1,5 +1,5 @@
-//! A database that has lost one of its files, or two: to a file system, a restore that left
-//! something out, an operator.
+//! A database that has lost one or two of its files. Files are lost by a fault of the file system,
+//! by a restore that left something out, or by an operator.
 //!
 //! Opening fails with an error that names the file, and leaves every byte where it was, so that
 //! putting the file back is enough. If other files hold everything that the lost file held, opening

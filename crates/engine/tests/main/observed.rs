@@ -62,8 +62,8 @@ fn commits_of_every_kind_are_measured(engine: EngineKind) {
     assert_eq!(count(), before + 2);
     block_on(begun("c").commit_async()).unwrap();
     assert_eq!(count(), before + 3);
-    // Not counted are a commit without changes, a commit that waits for nothing, and a commit that
-    // fails.
+    // Commits without changes, commits that wait for nothing, and transactions that roll back are
+    // not counted.
     let options = TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
     let buffered = database.begin_with(options).unwrap();
     buffered.put(&table, "e", "3").unwrap();

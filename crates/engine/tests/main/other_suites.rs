@@ -326,7 +326,7 @@ fn a_copy_stays_as_it_was_made(engine: EngineKind) {
     put_all("before");
     database.backup(folder.path().join("copy")).unwrap();
     put_all("after");
-    // The copy opens while the first database is open, and after that one is closed.
+    // The copy is opened while the first database is open, and once more after the first is closed.
     for round in 0..2 {
         let copy = Database::open_with(folder.path().join("copy"), options_for(engine)).unwrap();
         for table in &tables {

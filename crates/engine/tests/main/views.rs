@@ -203,8 +203,9 @@ fn a_view_moves_between_threads(engine: EngineKind) {
     assert_eq!(view.get(&table, key(2)).unwrap().unwrap(), b"2");
 }
 
-/// Makes a buffered commit, and runs `look`. Returns whether the commit's value and its deletion
-/// are there after a crash that takes everything that is not durable.
+/// Makes two buffered commits, one that puts a key and one that deletes a key, and runs `look`.
+/// Returns whether the put and the deletion are there after a crash that takes everything that is
+/// not durable.
 fn after_a_crash(engine: EngineKind, look: impl FnOnce(&Database, &Table)) -> [bool; 2] {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).unwrap();

@@ -62,8 +62,7 @@ fn a_transaction_run_again_after_its_pause_commits() {
             runs += 1;
             let found = txn.get(&table, "a")?;
             if runs <= 20 {
-                // This transaction stands for another thread's. A body begins a second transaction
-                // only on purpose.
+                // This second transaction stands for a transaction of another thread.
                 let other = database.begin()?;
                 other.put(&table, "a", format!("{runs}"))?;
                 other.commit()?;

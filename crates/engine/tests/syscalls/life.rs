@@ -4,8 +4,8 @@
 //! A client has tables of its own and one unit under way. So its tables must be in the state after
 //! the first n of its units, for some n, and these must include all units that the client reported
 //! as acknowledged. A phase ends by closing, by dropping the handle, or with the end of the
-//! process, with a transaction open and a checkpoint under way; the next process goes on where the
-//! former one was.
+//! process. When the process ends, a transaction is open and a checkpoint is under way. The next
+//! process goes on where the former one was.
 
 use crate::common::{self, Rng, key};
 use crate::history::{History, Model, Unit, apply};

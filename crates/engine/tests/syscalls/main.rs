@@ -7,8 +7,8 @@
 //!
 //! A crash is tried with two kinds of survivors:
 //!
-//! - Only the promised bytes survive: before each event that keeps more, with everything
-//!   acknowledged by then. In effect this is at every call.
+//! - Only the promised bytes survive. This crash is tried before each event that makes more bytes
+//!   survive, against everything acknowledged by then. So it stands for a crash at every call.
 //! - Any un-synced sectors, lengths and names survive: at some calls, which the seed picks.
 //!
 //! The threads of a life run as they like, so a seed gives the same transactions, not the same

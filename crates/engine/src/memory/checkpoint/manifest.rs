@@ -62,7 +62,7 @@ pub(crate) struct Manifest {
     pub(crate) next_table: u32,
     /// No row has a greater timestamp.
     pub(crate) greatest: u64,
-    /// For each stream, a position below which the checkpoint lacks no record.
+    /// For each stream, a position such that the checkpoint covers every record below it.
     pub(crate) from: Vec<Lsn>,
     /// The parts of the checkpoint, in the order of their numbers, which begin at 0.
     pub(crate) parts: Vec<PartSummary>,

@@ -12,8 +12,8 @@
 //!    after its manifest, parts and their names are durable. Files of any other number have no
 //!    meaning and may be removed.
 //! 2. Files of the checkpoint that the control file names are never written.
-//! 3. Room in a file is prepared before it is written: a full device causes `Error::NoSpace` and
-//!    does not shut the gate.
+//! 3. Room in a file is prepared before bytes are written to it: a full device causes
+//!    `Error::NoSpace` and does not shut the gate.
 //! 4. A checksum is compared before the bytes that it covers are used. The checksum of each head
 //!    covers the length of the payload, so no memory is allocated for an unchecked length.
 //!

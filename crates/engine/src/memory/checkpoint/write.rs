@@ -87,8 +87,8 @@ pub(crate) struct PartWriter {
     rows: u64,
     /// Offset of the next block.
     at: u64,
-    /// The file is prepared up to this offset, so that no write fails on a full device, which would
-    /// shut the gate.
+    /// The file is prepared up to this offset. So no write fails because the device is full; such a
+    /// failure would shut the gate.
     prepared: u64,
 }
 

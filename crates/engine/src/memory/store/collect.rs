@@ -6,8 +6,8 @@
 //!
 //! 1. A version is cut off only if a newer version was written below the horizon: a transaction
 //!    that reads now or later finds the newer one.
-//! 2. A tombstone is removed only when it is durable, below the horizon, and the only version of
-//!    its record, and while no [`KeepTombstones`] guard exists. The gap that the record leaves then
+//! 2. A tombstone is removed only when it is durable, lies below the horizon, is the only version
+//!    of its record, and no [`KeepTombstones`] guard exists. The gap that the record leaves then
 //!    prevents writes at earlier timestamps.
 //! 3. The records of a transaction are pruned when its timestamp is below the horizon. The versions
 //!    that the transaction replaced are freed then, even if the transaction is not durable. So

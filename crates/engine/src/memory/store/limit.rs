@@ -3,8 +3,8 @@
 //! Any thread runs this code. Each shard takes bytes from `whole` in advance, so that threads do
 //! not contend for one word. Invariant: `whole` is at least the bytes held plus the bytes that
 //! shards have left. `whole` is at most `limit`, so no more than `limit` bytes are held. The
-//! exception is [`Limit::charge`], which never fails (for deletes, and for a record that another
-//! thread removed meanwhile).
+//! exception is [`Limit::charge`], which never fails: deletes use it, and validation uses it for
+//! each record that it makes.
 
 use crate::shard::thread_number;
 use crossbeam_utils::CachePadded;

@@ -9,8 +9,8 @@
 //!    version. `base_rts` is at least the timestamp of every validated transaction that has found
 //!    no version. A version is put above another only at a timestamp that is not below the other's
 //!    `rts`. So the version that was read at a timestamp stays the version at that timestamp.
-//! 3. No version is put on top of an undecided one: a later writer waits for its status, and an
-//!    earlier writer is refused.
+//! 3. No version is put on top of an undecided one: a later writer waits for the status of that
+//!    version, and an earlier writer is refused.
 //! 4. A chain that is `gone` is no longer in any index, and stays empty. A thread that finds such a
 //!    chain looks the key up again.
 
@@ -154,7 +154,8 @@ impl Chain {
     }
 
     /// Checks that a reader at `timestamp` finds the version written at `expected`, or no value,
-    /// and raises the `rts` so that this stays so. Returns the outcome on which the read depends.
+    /// and raises the `rts`, so that no writer with a lower timestamp can change this afterwards.
+    /// Returns the outcome on which the read depends.
     pub(super) fn validate(
         &mut self,
         timestamp: Timestamp,

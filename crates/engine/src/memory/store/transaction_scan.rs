@@ -2,7 +2,7 @@
 //! hide the versions of other transactions.
 //!
 //! The transaction's `passed` has exactly the interval that the scan has passed over: up to the
-//! last key that the scan returned, or, after the last key, up to the bound. `reads` has each
+//! last key that the scan has returned, or up to the bound if the scan has ended. `reads` has each
 //! record whose value was seen, even if an own write hides the value: after a rollback to a
 //! savepoint the value may no longer be hidden.
 

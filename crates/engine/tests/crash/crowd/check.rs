@@ -5,8 +5,8 @@
 //! transaction after a lost one may survive if it has read nothing that is lost and nothing of its
 //! own client. A client's own keys are exactly what its survivors wrote. The surviving versions of
 //! a shared key form a chain without a missing link. A version must have survived in each of three
-//! cases: a surviving transaction read the version, an acknowledged reader was shown it, or any
-//! reader of durable versions was shown it.
+//! cases: a surviving transaction read the version, an acknowledged reader was shown the version,
+//! or any reader of durable versions was shown it.
 
 use super::{Change, Log, SHARED, Version, decode, gone, marks, shared};
 use katydid::EngineKind;

@@ -1,7 +1,7 @@
 //! Random histories of concurrent transactions. Each history is checked by replaying its
-//! transactions one after another in the order of their timestamps: each must see exactly what it
-//! saw when the history ran. A transaction that was acknowledged before another began must have a
-//! lower timestamp.
+//! transactions one after another in the order of their timestamps: in the replay each transaction
+//! must see exactly what it saw in the run. A transaction that was acknowledged before another
+//! began must have a lower timestamp.
 
 use super::super::testing::FakeLog;
 use super::super::{ActiveTxn, HandClock, Mark, Scan, Settings, Source, Store, Table, Timestamp, Validated};
