@@ -8,9 +8,9 @@
 //! 1. A range is in the list and counted before its thread visits the first shard (see `space`).
 //! 2. A transaction has at most [`RANGES_MAX`] ranges in a table. An interval that overlaps or
 //!    touches one of them extends that range; once a transaction has this number of ranges, any
-//!    other interval extends the last range over the keys between. Writers compare their key with
-//!    every range, so more ranges would slow all writers; instead, a transaction with more scans
-//!    also locks keys that it has not read.
+//!    other interval extends the last range, which then also covers the keys between the two. A
+//!    writer compares its key with every range, so more ranges would slow all writers. The price is
+//!    that a transaction with many scans locks keys that it has not read.
 //! 3. An extension is a separate range until it is granted, and is then merged into the range that
 //!    it extends.
 

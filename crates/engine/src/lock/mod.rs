@@ -84,8 +84,8 @@ use std::time::{Duration, Instant};
 use wait::{Graph, Node, Outcome, Parker};
 
 /// Time after which a waiter checks whether it waits for its own thread. A transaction that is
-/// passed between threads is rarely idle for 100 ms, and a programmer who waits for the error
-/// message hardly notices this time.
+/// passed between threads is rarely idle for 100 ms, and a program that waits for itself gets its
+/// error soon enough.
 pub(crate) const OWN_AFTER: Duration = Duration::from_millis(100);
 
 /// A granted lock.
@@ -112,9 +112,9 @@ pub(crate) struct Locks {
     spaces: Mutex<HashMap<TableId, Arc<LockSpace>>>,
     graph: Mutex<Graph>,
     owners: Owners,
-    /// `shut` stores this (Release) before it takes the graph's mutex. A waiter loads it (Acquire)
-    /// after it has added its wait under that mutex. So `shut` finds the wait, or the waiter finds
-    /// this set.
+    /// `shut` stores true (Release) before it takes the graph's mutex. A waiter loads it (Acquire)
+    /// after it has added its wait under that mutex. So `shut` finds the wait, or the waiter loads
+    /// true.
     is_shut: AtomicBool,
 }
 
@@ -278,9 +278,9 @@ impl Locks {
         wakes.send();
     }
 
-    /// Sleeps until the wait that `txn` has begun is over. From time to time it checks whether a
-    /// blocker was used last by the calling thread. If so, that blocker is idle while this thread
-    /// sleeps, and the wait is in vain if only this thread can end the blocker.
+    /// Sleeps until the wait that `txn` has begun is over. From time to time the thread checks
+    /// whether it was the last to use one of the blockers. If so, that blocker is idle while this
+    /// thread sleeps, and the wait is in vain if only this thread can end the blocker.
     fn sleep(&self, txn: &TxnLocks, parker: &Parker) -> Result<(), Conflict> {
         let me = txn.id();
         let patience = body::patience(self.key(), self.lock_wait);

@@ -10,7 +10,7 @@
 //! Both accesses are relaxed, because the value only decides which error ends a wait. A mutex
 //! guards the list of all owners. A thread takes the mutex when it makes a list of locks, which
 //! many transactions then use one after another; a waiter takes the mutex when it has waited long.
-//! Rank: leaf, taken with no latch held.
+//! The mutex is taken with no latch held, and no latch is taken under it.
 
 use crate::coarse_clock;
 use crate::ids::TxnId;
@@ -24,7 +24,8 @@ use std::time::Duration;
 /// The transaction that uses a list of locks, and the thread that used this transaction last.
 #[derive(Debug, Default)]
 pub(super) struct Owner {
-    /// The id of the transaction. Zero if there is none, or if the database will end it.
+    /// The id of the transaction. Zero if the list has no transaction, or if the database will end
+    /// the transaction.
     txn: AtomicU64,
     thread: AtomicUsize,
     /// Time at which the transaction began, by the coarse clock. A reader that runs during `begin`

@@ -154,8 +154,8 @@ impl Locks {
         holders
     }
 
-    /// Grants each request in the queues of `keys` that has become grantable, because a range was
-    /// granted or removed, or a point was released. `edges` is `Kept` if a transaction has ended,
+    /// Called after a range was granted or removed, or a point was released. Grants each request in
+    /// the queues of `keys` that can be granted now. `edges` is `Kept` if a transaction has ended,
     /// and `New` otherwise.
     pub(super) fn review_points(
         &self,

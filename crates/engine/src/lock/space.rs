@@ -15,10 +15,11 @@
 //! mutex makes the count visible. The writer then reads a count of at least one as long as the
 //! range is registered, takes the range mutex, and finds the range in the list. If a range were
 //! counted after the visit, a writer could read zero in between, and the scan would miss the
-//! writer's key: a phantom. (So the atomic needs no ordering of its own; it is Acquire/AcqRel until
-//! a measurement shows a gain.)
+//! writer's key: a phantom. (The shards' mutexes order the accesses, so the atomic needs no
+//! ordering of its own; it is Acquire/AcqRel until a measurement shows a gain.)
 //!
-//! Any thread runs this code. Ranks: range mutex < shards; no thread holds two shards.
+//! Any thread runs this code. The range mutex is taken before a shard's mutex; no thread holds two
+//! shards.
 
 use super::dependence::Dependence;
 use super::entry::Entry;
@@ -108,7 +109,8 @@ pub(crate) struct LockSpace {
     /// value before it releases its locks. So a thread that finds the key's lock released also
     /// reads this value; the mutex of the key's shard orders the write before the read.
     removed: AtomicU64,
-    /// The table's name, for errors. A leaf latch; empty until the table gets its handle.
+    /// The table's name, for errors. No other latch is taken under this mutex. The name is empty
+    /// until the table gets its handle.
     name: Mutex<Arc<str>>,
 }
 

@@ -8,8 +8,8 @@
 //!    and releases the latch after it has updated the slot. A checkpoint captures the slots after
 //!    its begin record has a position and the checkpoint has passed a barrier of the log, so
 //!    records appended later lie above that position. The capture therefore misses no record below
-//!    the begin record: the writer of such a record either has updated its slot already or holds
-//!    the latch.
+//!    the begin record: the writer of such a record either has updated its slot already, or holds
+//!    the latch, for which the capture waits.
 //! 2. A transaction whose commit record lies below the begin record is never captured as active,
 //!    for the reason given in invariant 1.
 //! 3. `first` of an occupied slot is at or below every record of its transaction, so a log that is
@@ -209,9 +209,10 @@ impl ActiveTable {
     /// Returns the occupied slots. The caller has appended the checkpoint's begin record and has
     /// passed the log's barrier (invariant 1).
     pub(crate) fn capture(&self) -> Vec<ActiveEntry> {
-        // The list is copied first: a slot's latch may be held by a thread that waits for log
-        // space, and a thread that needs a new slot must not wait for that thread. A slot pushed
-        // after the copy has no record below the begin record.
+        // The list is copied first, so its latch is free while this thread waits for the latches of
+        // slots. A thread that holds a slot's latch may be waiting for log space, and a thread that
+        // needs a new slot must not wait for that. A slot pushed after the copy has no record below
+        // the begin record.
         let slots = self.slots.lock().clone();
         let mut entries = Vec::new();
         for slot in slots {
@@ -230,8 +231,8 @@ impl ActiveTable {
     }
 
     /// Returns the number of occupied slots and the transaction with the oldest first record. Waits
-    /// for no latch: a slot whose latch is held is counted, but its transaction is not taken for
-    /// the oldest.
+    /// for no latch: a slot whose latch is held is counted, but the search for the oldest leaves it
+    /// out.
     pub(crate) fn oldest(&self) -> (u64, Option<(TxnId, Lsn)>) {
         let slots = self.slots.lock().clone();
         let mut count = 0;

@@ -1,9 +1,10 @@
 //! Memory that the cache of pages may take.
 //!
-//! `CacheSize::of` is pure; the thread that opens calls it. A size in the options is used as it is.
-//! Without a size in the options, the cache takes a share of the memory that this process may use.
-//! With buffered I/O the share is smaller, because the system's page cache keeps pages, too: the
-//! memory that the store does not take serves pages that are not in its own cache.
+//! `CacheSize::of` is a pure function; the thread that opens the database calls it. A size in the
+//! options is used as it is. Without a size in the options, the cache takes a share of the memory
+//! that this process may use. With buffered I/O the share is smaller, because the system's page
+//! cache uses the memory that the store leaves to it, and keeps pages there that are not in the
+//! store's cache.
 
 use katydid_device::Method;
 

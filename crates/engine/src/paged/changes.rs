@@ -6,10 +6,10 @@
 //! u32, pages of the database file u64, pages that follow u64, zeros. Numbers are little-endian.
 //! Rules:
 //!
-//! 1. A page whose LSN is below the start of the base's log is identical in the base. A change that
-//!    was not in place when the base was copied has a record above that start: either the pinned
-//!    checkpoint lists the page with a recovery LSN at or above the start, or the record came
-//!    later.
+//! 1. A page whose LSN is below the start of the base's log is identical in the base. If a change
+//!    was not in place when the base was copied, its record lies above that start: either the
+//!    checkpoint from which the base recovers lists the page, with a recovery LSN at or above the
+//!    start, or the record was appended after that checkpoint.
 //! 2. The head is written last. A file is refused if its head is missing or of another increment,
 //!    or if it has fewer pages than the head says. A page without a valid checksum is refused.
 
@@ -43,7 +43,7 @@ impl Changes {
         Changes { from, count: 0 }
     }
 
-    /// Writes the changed pages among `pages`, after it has moved them to the front of `pages`.
+    /// Moves the changed pages to the front of `pages`, and writes them.
     pub(crate) fn write(&mut self, pages: &mut [u8], page_bytes: usize, file: &dyn File) -> Result<()> {
         let mut used = 0;
         for at in (0..pages.len()).step_by(page_bytes) {

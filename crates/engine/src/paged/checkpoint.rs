@@ -14,8 +14,8 @@
 //!
 //! Invariants:
 //!
-//! 1. Every transaction that has a record below the begin record and has not ended by then is
-//!    captured, with its first LSN (`active`, rule 1). Every page that a record below the begin
+//! 1. A transaction that has a record below the begin record is captured with its first LSN, unless
+//!    it has ended before the capture (`active`, rule 1). Every page that a record below the begin
 //!    record changed is captured, unless the change is durable in place (`Pool::dirty_pages`).
 //!    Analysis finds later transactions and dirty pages by reading the log from the begin record
 //!    on.
@@ -24,17 +24,19 @@
 //!    the checkpoint that the control file names.
 //! 3. The control file names a checkpoint only when its end record is durable.
 //!
-//! With a log in files, (1) lets the checkpoint trim the log up to the begin record of the previous
-//! one, as far as open transactions allow. A log in NVRAM has no room for that much log. There (1)
-//! writes back all dirty pages, so that the log can be trimmed up to this checkpoint, or up to the
-//! oldest transaction that has not ended.
+//! With a log in files, step (1) lets the checkpoint trim the log up to the begin record of the
+//! previous checkpoint, as far as open transactions allow. With a log in NVRAM, which has no room
+//! for that many bytes, and after a refusal for lack of space, step (1) writes back all dirty
+//! pages, so that the log can be trimmed up to this checkpoint, or up to the oldest transaction
+//! that has not ended.
 //!
 //! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash
 //! between (6) and (7) leaves more log than needed.
 //!
-//! The worker ([`crate::checkpoint_schedule`]) is notified in three cases: a commit finds enough
-//! log since the last checkpoint; a writer finds the log above its soft limit or too full in NVRAM;
-//! a writer finds few free pages in the database file, which the worker grows ahead of need. Tests
+//! The worker ([`crate::checkpoint_schedule`]) is notified in these cases: a commit finds that
+//! enough log has been appended; a writer finds the log above its soft limit, or a log in NVRAM too
+//! full; a writer finds few free pages in the database file, which the worker then grows; the
+//! device has refused space to an operation; a transaction could not be ended (`unfinished`). Tests
 //! whose runs must be identical have no worker. They call `Engine::run_background`, which does the
 //! worker's work.
 
@@ -111,8 +113,8 @@ impl TakesCheckpoints for Engine {
     }
 
     fn on_notification(&self) {
-        // A transaction that cannot be ended yet is tried again at the next notification, or by a
-        // thread that needs the transaction's locks or log space.
+        // If a transaction cannot be ended yet, the next notification tries again, or a thread that
+        // needs the transaction's locks or log space.
         self.end_unended();
         if self.space.is_short() {
             // A lack of space is reported to the transaction that needs a page; any other failure
@@ -150,8 +152,8 @@ impl Engine {
         CheckpointSchedule::start(self, self.options.advanced.log.background)
     }
 
-    /// Does what background threads would have done by now, if the engine was opened without them;
-    /// otherwise does nothing.
+    /// If the engine was opened without background threads, does the work that these threads would
+    /// have done by now. Otherwise does nothing.
     pub(crate) fn run_background(&self) {
         if self.options.advanced.log.background == Background::Threads {
             return;
@@ -189,8 +191,8 @@ impl Engine {
         let _turn = self.schedule.turn.lock();
         if is_needed() {
             if self.log.is_bounded() {
-                // `flush_all` includes pages whose latches are held now, because a dirty page keeps
-                // the log from its recovery LSN on.
+                // Every dirty page retains the log from its recovery LSN on. So `flush_all` waits
+                // for the pages whose latches other threads hold, and writes them back, too.
                 self.pool.flush_all()?;
             } else {
                 self.pool.flush_older(self.log.reserved())?;

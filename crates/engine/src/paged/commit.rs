@@ -29,9 +29,9 @@ use std::sync::atomic::Ordering;
 
 impl PagedTransaction {
     /// Appends the commit record and returns its end. The transaction is then committed if the log
-    /// survives up to that end; with early lock release its locks are released. If this fails the
-    /// transaction is rolled back, or left to recovery if the log does not take the rollback
-    /// either.
+    /// survives up to that end; with early lock release its locks are released. If the call fails,
+    /// the transaction is rolled back. If the log does not take the rollback either, recovery
+    /// undoes the transaction.
     pub(super) fn pre_commit(&mut self) -> Result<Committed> {
         if let Some(cause) = self.failure.clone() {
             self.give_up();
@@ -62,9 +62,9 @@ impl PagedTransaction {
         if release_now {
             engine.show_to_views(self.images.as_deref(), end);
         }
-        // The long values among the images are read before their pages are freed. This includes
-        // values that a rollback to a savepoint brought back: from now on another transaction may
-        // free their pages.
+        // The long values among the images are read before their pages are freed. Values that a
+        // rollback to a savepoint brought back are read as well, because another transaction may
+        // free their pages once the locks are released.
         if let Some(images) = &self.images {
             engine.views.settle_long(images, |versions, chain| engine.read_long(versions, chain));
         }
@@ -143,7 +143,7 @@ impl Engine {
 
     /// Makes the deferred frees of a committed transaction. No transaction can reach the freed
     /// pages any more, because the committed transaction held the keys exclusively until after its
-    /// commit. If a free fails, the slot stays occupied and keeps the log, so the call can be
+    /// commit. If a free fails, the slot stays occupied and retains the log, so the call can be
     /// repeated.
     pub(crate) fn finish_commit(&self, writer: &mut Writer) -> Result<()> {
         let chains = writer.slot.lock().chains.clone();

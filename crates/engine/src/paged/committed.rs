@@ -19,7 +19,7 @@ impl Committed {
     }
 
     /// Position that later holders of the locks depend on, if the locks are released when the log
-    /// has reached `durability`. `None` if the commit is then durable on the device.
+    /// has reached `durability`. `None` if `durability` means durable on the device.
     pub(crate) fn left_behind(&self) -> Option<Lsn> {
         (self.durability != Durability::Durable).then_some(self.end)
     }

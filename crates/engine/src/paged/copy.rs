@@ -1,8 +1,8 @@
 //! Copying a paged database: its pages while other threads change them, then the log that makes
 //! them one consistent state.
 //!
-//! Runs on the thread that copies, while all other threads run too. The thread takes four steps; a
-//! second thread reads pages ahead of it during step (2):
+//! Runs on the thread that copies, while all other threads run too. The copying thread takes four
+//! steps; during step (2) a second thread reads pages ahead:
 //!
 //! - (1) while no checkpoint can run, pin the log at its start and read the control file;
 //! - (2) copy pages from the file, in the order of their numbers;
@@ -14,9 +14,9 @@
 //! These rules ensure it:
 //!
 //! 1. A page is copied whole (its checksum is right), as it was in place at some moment after (1).
-//!    Every change that the copied page lacks is listed in the pinned checkpoint or came later, and
-//!    redo adds the change. A page that was read in the middle of a write is read again, at last
-//!    from the pool.
+//!    If the copied page lacks a change, either the pinned checkpoint lists the page as dirty, or
+//!    the change came later; redo adds the change in both cases. A page that was read in the middle
+//!    of a write is read again, at last from the pool.
 //! 2. No page has a change whose record lies above the end. Pages in place have only durable
 //!    changes (`pool`, rule 3), and (3) comes after the last page was read. The rule holds for a
 //!    page from the pool, too, because (3) covers all that was appended.
@@ -55,8 +55,7 @@ const READ_AGAIN: usize = 8;
 /// Source of copied pages.
 trait Pages: Sync {
     fn file(&self) -> &dyn File;
-    /// Gets a page again that was not whole when it was read from the file. `buffer` holds one
-    /// page.
+    /// Gets a page that was not whole when it was read from the file. `buffer` holds one page.
     fn again(&self, fault: PageFault, buffer: &mut [u8]) -> Result<()>;
 }
 
@@ -119,8 +118,8 @@ impl Engine {
     }
 }
 
-/// Copies a database from a whole copy and the increments to it, none of which was opened since it
-/// was made. See [`crate::engine::EngineFiles::copy_unopened`].
+/// Copies a database from a copy of all pages and the increments to that copy. None of these was
+/// opened since it was made. See [`crate::engine::EngineFiles::copy_unopened`].
 pub(crate) fn copy_files(
     sources: &[Unopened],
     control: &Control,
@@ -237,7 +236,7 @@ struct Chunk {
     buffer: AlignedBuffer,
     /// Number of bytes of `buffer` that hold pages.
     bytes: usize,
-    /// Place of the first page in the database file.
+    /// Offset of the first page in the database file, in bytes.
     offset: u64,
 }
 
@@ -307,8 +306,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Copies the first `pages` pages, or, with `changes`, the changed ones among them. Page 0 is made
-/// anew for the copy's id, and does not count as changed.
+/// Copies the first `Reader::pages` pages. With `Writer::changes`, copies only the changed ones
+/// among them. Page 0 is made anew for the copy's id, and does not count as changed.
 ///
 /// With `Background::Threads` a second thread reads up to [`CHUNKS_AHEAD`] chunks ahead of the
 /// chunk that the caller writes, so that the source and the device of the copy work at the same

@@ -17,19 +17,19 @@
 //! 2. After a batch, the area is written again only when the sync of the database file has
 //!    returned.
 //! 3. Every page of the database file, except the file's header and new maps (`space`), is written
-//!    this way. So if the area has a valid copy of a page, no write in place has begun to write a
-//!    newer version of that page.
+//!    this way. So if the area has a valid copy of a page, no newer version of that page was
+//!    written in place, not even in part.
 //! 4. A valid header names an end of the log that was durable before the header was written. That
 //!    end is at or above every record whose change is in a page of this opening's batches, so a log
-//!    that ends below it is damaged. The log's own recovery cannot tell, because damage to the last
-//!    records of a log that was not closed looks like a torn write.
+//!    that ends below it is damaged. The log's own recovery cannot detect this, because damage to
+//!    the last records of a log that was not closed looks like a torn write.
 //!
 //! The result of a crash depends on the step in which it strikes:
 //!
 //! - In (1): the database file is whole (rule 2), and the area may be torn. A torn header has a
-//!   wrong checksum, and the area then has no copies. If the header is whole and the pages are
-//!   mixed, a copy counts only if its own checksum is right and equals the checksum in the header.
-//!   `restore` has nothing to do.
+//!   wrong checksum, and the area then has no copies. If the header is whole and some of the copies
+//!   are not, a copy counts only if its own checksum is right and equals the checksum in the
+//!   header. `restore` has nothing to do.
 //! - Between (1) and (2): the area is whole, and the database file is whole and old. `restore` has
 //!   nothing to do, and redo repeats the changes.
 //! - In (2), or before (3) has returned: the area is whole (rule 1), and each page of the batch is
@@ -37,9 +37,10 @@
 //! - After (3): the area is whole or is being replaced, and the database file is whole and new.
 //!   `restore` has nothing to do.
 //!
-//! A page whose bytes in place are valid, old or new, is never touched. The checkpoint's recovery
-//! LSNs cover an old page, because a page counts as dirty until (3) has returned. `restore` can be
-//! interrupted and repeated, because it replaces only invalid pages.
+//! `restore` changes no page whose bytes in place are valid, old or new. Redo repeats the changes
+//! that an old page lacks: the page counts as dirty until (3) has returned, so a checkpoint lists
+//! its recovery LSN. `restore` can be interrupted and repeated, because it replaces only invalid
+//! pages.
 
 use super::page::{PageId, check, header};
 use crate::Lsn;
@@ -232,8 +233,8 @@ fn read_header(
     Err(Error::Foreign { place: place.to_owned(), what })
 }
 
-/// Returns the position up to which pages in place need the log, as an opening would find it in the
-/// area. Changes nothing.
+/// Returns the position up to which pages in place need the log. An opening would read this
+/// position from the area. Changes nothing.
 ///
 /// # Errors
 /// The errors with which an opening would refuse the area, and failures of the device.

@@ -42,7 +42,7 @@ use katydid_wal::{Append, AppendClass, Appended, Dependencies, Durability, Kind,
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A commit that is not durable yet, and the locks that its transaction keeps until it is durable.
+/// A commit that is not durable yet, and the locks that its transaction keeps until then.
 #[derive(Debug)]
 pub(crate) struct PendingLocks {
     pub(crate) committed: Committed,
@@ -86,9 +86,9 @@ pub(crate) struct Engine {
     /// LSN of the begin record of the last complete checkpoint. Written (Release) by the thread
     /// that takes the checkpoint, which holds `CheckpointSchedule::turn`; read with Acquire.
     pub(crate) checkpoint_begin: AtomicU64,
-    /// True from a refusal for lack of space until the next checkpoint begins; a checkpoint is due
-    /// while it is true. The refused thread stores it and notifies the worker. Relaxed, because the
-    /// notification orders the store.
+    /// True from a refusal for lack of space until the next checkpoint begins; while the flag is
+    /// true, a checkpoint is due. The refused thread sets the flag and notifies the worker.
+    /// Relaxed, because the notification orders the store.
     pub(crate) lacks_space: AtomicBool,
     /// True if the next checkpoint is the first since the database was compacted. The opening sets
     /// it; the thread that takes the checkpoint clears it, and holds `CheckpointSchedule::turn`.
@@ -114,9 +114,10 @@ pub(crate) struct LogBarrier {
     log: Stream,
     opening: Arc<Opening>,
     /// A position below every record that is appended from now on: at first the end of the log at
-    /// its opening, after a barrier the start of the record before the barrier. `None` if the log
-    /// keeps the order of appends, because the reserved frontier then serves as the floor. Raised
-    /// (AcqRel) after a barrier of the log was passed, read (Acquire) before an append.
+    /// its opening, then the position of the record for which [`LogBarrier::separate`] was called
+    /// last. `None` if the log keeps the order of appends, because the reserved frontier then
+    /// serves as the floor. Raised (AcqRel) after a barrier of the log was passed, read (Acquire)
+    /// before an append.
     floor: Option<AtomicU64>,
     gate: Gate,
     place: String,
@@ -330,7 +331,8 @@ impl Engine {
         }
     }
 
-    /// Shuts the gate if the log has failed. A log in NVRAM may have failed without a device call.
+    /// Shuts the gate if the log has failed. A log in NVRAM may fail without a device call, and
+    /// then the gate has not noticed the failure.
     pub(crate) fn hear_of_log(&self) {
         if let Some(katydid_wal::Error::Poisoned { cause }) = self.whole_log.poisoned() {
             self.gate.shut(cause);

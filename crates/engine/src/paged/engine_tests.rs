@@ -19,8 +19,8 @@ fn open(device: &SimDevice) -> Database {
     Database::open_in(device.directory(), options).expect("open")
 }
 
-/// Makes the next free of the long value of `key` fail after it is logged and its pages are
-/// changed, because the map of free pages in memory already has one of the pages.
+/// Makes the next call that frees the long value of `key` fail, after its record is logged and its
+/// pages are changed: in memory one of the value's pages is already marked as free.
 fn plant(database: &Database, table: &Table, key: &str) {
     let engine = database.paged().engine();
     let head = table.paged().tree.get(&engine.pool, key.as_bytes(), |value| match value {
@@ -127,8 +127,8 @@ fn a_panic_in_the_middle_of_a_change_shuts_the_database_off() {
             let engine = database.paged().engine();
             assert!(engine.pool.flush_all().is_err(), "what is half changed may be written back");
             shut(database.close());
-            // The pages in place and the log are whole, both if the process continues and if the
-            // machine has crashed.
+            // The pages in place and the log are whole, whether the writes that were not synced
+            // survive or not.
             for survival in [Survival::KeepAll, Survival::DropAll] {
                 let device = device.reopen_with(u64::from(nth), survival);
                 let database = open(&device);

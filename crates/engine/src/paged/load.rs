@@ -16,11 +16,11 @@
 //! Invariants:
 //!
 //! 1. A load is committed by step 3 and by nothing else.
-//! 2. No thread reads or writes the table between step 3 and the end of step 4, so step 4 is due
-//!    exactly if the table has no keys. If all keys were deleted after step 4, repeating step 4
-//!    exchanges two trees without keys.
+//! 2. No thread reads or writes the table between step 3 and the end of step 4, so the next opening
+//!    takes step 4 exactly if the table has no keys. If all keys were deleted after step 4,
+//!    repeating step 4 does no harm, because it exchanges two trees without keys.
 //! 3. The record of step 4 is durable before the table's lock is released. So no change of a loaded
-//!    key precedes it in the log, and undo finds the keys in the table.
+//!    key precedes this record in the log, and undo finds the keys in the table.
 //! 4. A load that is given up frees its tree. If that fails, the next load of the table or the next
 //!    opening frees it.
 

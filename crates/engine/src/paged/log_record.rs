@@ -28,7 +28,8 @@ pub(crate) const COMMIT: u8 = 64;
 pub(crate) const END: u8 = 65;
 /// A change that undoes another one. It is never undone itself.
 pub(crate) const COMPENSATION: u8 = 66;
-/// A checkpoint begins. It captures transactions and pages after this record.
+/// A checkpoint begins. The checkpoint captures transactions and pages after it has appended this
+/// record.
 pub(crate) const CHECKPOINT_BEGIN: u8 = 67;
 /// Payload of the begin record of the first checkpoint after compacting. All later records change
 /// pages of a file that no earlier copy has.
@@ -70,8 +71,8 @@ pub(crate) struct ActiveEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// Returns the record before this one in its transaction, or zero if there is none. Fails if the
-/// record has a commit stamp instead, because no record of this engine has one.
+/// Returns the LSN of the transaction's record before this one, or zero if this is the first. Fails
+/// if the record has a commit stamp instead, because no record of this engine has one.
 pub(crate) fn previous(chain: Chain) -> Result<Lsn, Malformed> {
     match chain {
         Chain::Previous(previous) => Ok(previous),

@@ -8,9 +8,9 @@
 //! A transaction that then needs room waits for others to end, at most as long as for a lock. The
 //! waiting transaction fails with `LogFull` at once if the oldest transaction that has written
 //! waits, through locks, for the waiting one. The oldest itself waits at most 20 ms (`AS_OLDEST`).
-//! So a transaction that waits longer than 20 ms waits until the oldest transaction ends, then
-//! until the next oldest ends. A cycle of waits always includes a wait for a lock of a transaction
-//! that waits here, and that transaction finds the cycle.
+//! Every other transaction that waits here waits until the oldest one ends, then until the next
+//! oldest ends. If waits form a cycle, one transaction of the cycle waits here and holds a lock for
+//! which another one waits; the transaction that waits here finds the cycle.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -93,8 +93,8 @@ impl Engine {
         self.log.is_bounded().then(|| self.log.trimmed_to())
     }
 
-    /// Makes room after a call found the log full while the log began at `before`. Returns when the
-    /// call can be tried again.
+    /// Makes room after a call has found the log full. `before` is the position at which the log
+    /// began at that call. Returns when the call can be tried again.
     pub(crate) fn make_room_beyond(&self, before: Lsn, who: Waiter) -> Result<()> {
         let taken = self.taken();
         // The end of another transaction gives back the room that was reserved for it.
@@ -135,8 +135,8 @@ impl Engine {
                 return Err(self.log_full(used, limit));
             }
             // The thread polls. Ending transactions do not wake it: each of them would have to look
-            // for waiting transactions, and there seldom are any. (A park with a time limit would
-            // take a token of the program's own executor.)
+            // for waiting transactions, which seldom exist. (A park with a time limit would take a
+            // token of the program's own executor.)
             std::thread::sleep(LOOK);
         }
         Ok(())

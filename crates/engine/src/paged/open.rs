@@ -42,7 +42,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// The engine's own files. An interrupted creation leaves some of them.
+/// The engine's own files. An interrupted creation may leave some of them.
 pub(crate) const FILES: [&str; 2] = [space::FILE_NAME, double_write::FILE_NAME];
 
 /// Files that the opening has found or created.
@@ -76,8 +76,8 @@ fn open_pages(directory: &dyn Directory, own: PagedOptions, create: Create) -> R
     Ok(pages)
 }
 
-/// Opens the double-write area. The area is written by the log's method, because each batch must be
-/// durable when its write returns, and only recovery reads the area.
+/// Opens the double-write area. The area uses the I/O method of the log: each batch must be durable
+/// when its write returns, and only recovery reads the area.
 fn open_area(directory: &dyn Directory, options: &Options, control: &Control) -> Result<DoubleWrite> {
     let method = options.advanced.log.method;
     DoubleWrite::open(directory, method, control.database, control.page_bytes as usize)

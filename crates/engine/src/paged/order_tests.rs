@@ -6,7 +6,7 @@ use crate::{Database, Durability, Lsn, Options, PagedOptions, Table, Transaction
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::{Background, FileOptions, InserterDesign, Log};
 
-/// Number of crashes; each keeps another prefix of the write.
+/// Number of crashes. After each crash a different prefix of the write survives.
 const CRASHES: u64 = 24;
 
 fn options() -> Options {
@@ -30,7 +30,7 @@ fn begin(database: &Database) -> Transaction {
     database.begin_with(buffered).expect("begin")
 }
 
-/// Puts through this session of the log.
+/// Puts a value through the log's session number `session`.
 fn put(session: usize, txn: &Transaction, table: &Table, key: &str, value: &[u8]) {
     with_number(session, || txn.put(table, key, value)).expect("put");
 }

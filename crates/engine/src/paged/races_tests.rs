@@ -1,5 +1,6 @@
-//! Tests of checkpoints beside writers and write-back, in orders of steps that a seed picks, up to
-//! a crash. They check what a checkpoint relies on when it captures.
+//! Tests of checkpoints that run beside writers and write-back. A seed picks the order of the
+//! steps, and each test ends with a crash. The tests check the rules on which a checkpoint relies
+//! when it captures.
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
@@ -76,7 +77,7 @@ fn a_checkpoint_beside_a_write_back_keeps_the_log_of_its_pages() {
         let (database, table) = made(&device);
         database.put(&table, "k", "new").expect("put");
         let write_back = || {
-            // The device may be frozen by then.
+            // The crash may have frozen the device already.
             let _written = database.paged().engine().pool.flush_older(Lsn::new(u64::MAX));
         };
         let checkpoint = || {

@@ -65,13 +65,15 @@ struct Fetched {
 impl Fetched {
     const NOTHING: Fetched = Fetched { batch: Batch::EMPTY, left: 0..0 };
 
-    /// The bound beyond the entries that steps from this end have taken, if there are any.
+    /// The bound beyond the entries that steps from this end have taken. `None` if they have taken
+    /// none.
     fn taken(&self) -> Option<Bound<Vec<u8>>> {
         let last = self.left.start.checked_sub(1)?;
         Some(Bound::Excluded(self.batch.key(last).to_vec()))
     }
 
-    /// The bound before the entries that steps from the other end have taken, if there are any.
+    /// The bound before the entries that steps from the other end have taken. `None` if they have
+    /// taken none.
     fn taken_from_behind(&self) -> Option<Bound<Vec<u8>>> {
         let is_taken = self.left.start > 0 && self.left.end < self.batch.len();
         is_taken.then(|| Bound::Excluded(self.batch.key(self.left.end).to_vec()))
@@ -295,8 +297,8 @@ impl PagedRange {
             return;
         }
         self.wanted = 1;
-        // A step takes entries that were fetched from the other end only after all entries that
-        // were fetched from its own end.
+        // A step first takes all entries that were fetched from its own end, and only then entries
+        // that were fetched from the other end. So the other batch has the farther bound.
         if let Some(bound) = self.back.taken_from_behind().or_else(|| self.front.taken()) {
             self.low = bound;
         }

@@ -53,8 +53,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the error for a record that could not be read back. After a failed write of the log,
-    /// the end of the log is missing, which is no damage.
+    /// Returns the error for a record that could not be read back. If a write of the log has
+    /// failed, the record is missing for this reason, and not because of damage.
     #[cold]
     fn unless_failed(&self, error: Error) -> Error {
         self.hear_of_log();

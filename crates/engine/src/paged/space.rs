@@ -1,15 +1,15 @@
 //! Allocation of pages of the database file, and its growth.
 //!
 //! The map pages (`page::map`) are authoritative; logged records change them like any page. This
-//! file keeps a copy of their bits in memory. In the copy, the bits of pages that are handed out
-//! and not logged yet are set, too. So finding a free page touches no page and takes no page latch.
-//! A page becomes the caller's in two steps: [`Space::reserve`] takes the page in memory; then the
-//! caller's structure-change record sets the page's bit in the map, and the caller calls
+//! file keeps a copy of their bits in memory, so that finding a free page touches no page and takes
+//! no page latch. In the copy, the bits of pages that are handed out and not logged yet are set,
+//! too. A page becomes the caller's in two steps: [`Space::reserve`] takes the page in memory; then
+//! the caller's structure-change record sets the page's bit in the map, and the caller calls
 //! [`Reserved::keep`]. A `Reserved` that is dropped instead frees the page.
 //!
-//! Threads: those that change a tree, with page latches held; the page writer, which grows the file
-//! ahead of need. Ranks: `growth`, then `used`, both after page latches. `growth` is held across
-//! I/O, `used` never is.
+//! Threads that change a tree reserve and free pages while they hold page latches. The page writer
+//! grows the file ahead of need. The latch `growth` is taken before `used`, and both are taken
+//! after page latches. `growth` is held across I/O, `used` never is.
 //!
 //! Invariants:
 //!
@@ -219,8 +219,8 @@ impl Space {
             growth: Mutex::new(()),
             short: AtomicBool::new(true),
         };
-        // Grows the file until rule 3 holds, as far as the device has room. Without room, normal
-        // reservations are refused until there is some.
+        // Grows the file until rule 3 holds, as far as the device has room. Until the device has
+        // room, normal reservations are refused.
         match space.grow_below(RESERVE_PAGES, STEP_BYTES_MIN) {
             Err(error) if !matches!(error, Error::NoSpace { .. }) => Err(error),
             _ => Ok(Arc::new(space)),
@@ -336,8 +336,9 @@ impl Space {
         }
     }
 
-    /// Zero-fills the file from page `from` to page `to`, but at most to the next map's border; at
-    /// a border, only the map's page. Returns the page up to which the file then reaches.
+    /// Zero-fills the file from page `from` to page `to`, but at most to the next map's border. If
+    /// `from` lies at a border, zero-fills only the map's page. Returns the page up to which the
+    /// file then reaches.
     fn extend_file(&self, from: u64, to: u64) -> Result<u64> {
         let per_map = map::bits_per_map(self.page_bytes);
         let at_border = from.is_multiple_of(per_map);

@@ -206,9 +206,9 @@ impl PagedTransaction {
         self.view.as_ref()
     }
 
-    /// Notes that the view has shown these keys, and that the intervals that the view has read have
-    /// no other keys for the view. The transaction now depends on the commits that wrote and
-    /// removed them, which `LockSpace::dependence_of` finds from the released locks.
+    /// Notes that the view has shown these keys, and no other key of the intervals that it has
+    /// read. The transaction now depends on the commits that wrote these keys or removed others
+    /// from the intervals. `LockSpace::dependence_of` finds these commits from the released locks.
     pub(crate) fn saw<'k>(&mut self, table: &PagedTable, keys: impl Iterator<Item = &'k [u8]>) {
         let Some(view) = &self.view else { return };
         if view.limit() > self.inner.engine.log.durable() {
@@ -220,7 +220,8 @@ impl PagedTransaction {
     /// Waits, if the transaction asks for durable reads, until all that it depends on is durable.
     /// The wait includes earlier dependencies, because an earlier call may have locked the key, and
     /// so got its dependency, without showing its value. Fails if the database was shut off
-    /// meanwhile, because a bug may have left the page that was read half changed.
+    /// meanwhile, because the bug may have left a page half changed, and the transaction may have
+    /// read that page.
     pub(crate) fn await_read_durability(&self) -> Result<()> {
         self.inner.engine.check_open()?;
         if self.options.read == Read::Durable && self.depends != Lsn::ZERO {
@@ -518,12 +519,13 @@ impl EngineTransaction for PagedTransaction {
     }
 
     /// Rolls back a transaction whose caller gives up, then waits until all that it has seen is as
-    /// durable as its commit would be. Its locks have prevented changes of the values that it has
-    /// read.
+    /// durable as its commit would be. Until the rollback its locks have kept the values that it
+    /// has read from changing.
     ///
     /// # Errors
     /// `Error::MustRollBack` if an earlier call returned an error that may be retried, such as a
-    /// conflict, or an error that has shut the database off. The errors of the wait for the log.
+    /// conflict, or an error that has shut the database off. Otherwise the errors of the wait for
+    /// the log.
     fn conclude(&mut self) -> Result<()> {
         self.give_up();
         match self.failure.clone() {

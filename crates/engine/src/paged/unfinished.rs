@@ -72,8 +72,8 @@ pub(crate) struct Unfinished {
     /// Relaxed, because it is a hint.
     count: AtomicUsize,
     /// Number of calls on tables that pass before the next one tries to end transactions.
-    /// `failures` counts how often calls have tried in vain in a row, so that they try a device
-    /// that stays bad less and less often. `pass` and `failures` are relaxed hints.
+    /// `failures` counts how often calls have tried in vain in a row: while the device stays bad,
+    /// calls try less and less often. `pass` and `failures` are relaxed hints.
     pass: AtomicU32,
     failures: AtomicU32,
     list: Mutex<Vec<Unended>>,
@@ -121,8 +121,8 @@ impl Engine {
         self.schedule.worker.notify();
     }
 
-    /// Releases locks that were taken over from `txn`, which has rolled back. If `txn` is set
-    /// aside, the locks go back to it instead.
+    /// Releases locks that the caller took over from `txn`, if `txn` has rolled back. If its
+    /// rollback failed and `txn` is set aside, returns the locks to it.
     pub(crate) fn release_or_return(&self, txn: TxnId, locks: TxnLocks) {
         let mut list = self.unfinished.list.lock();
         match list.iter_mut().find(|unended| unended.writer.txn == txn) {

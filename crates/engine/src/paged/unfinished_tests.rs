@@ -258,7 +258,8 @@ fn in_nvram() -> katydid_wal::MediumOptions {
 
 /// A log in NVRAM fails without a device call that goes through the engine's gate, and the rollback
 /// may be the first to notice. The rollback must not set the transaction aside as if another try
-/// could succeed: each call that wanted the transaction's keys would wait twice for `lock_wait`.
+/// could succeed. Otherwise each call that wants the transaction's keys would wait twice for
+/// `lock_wait`.
 #[test]
 fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
     let device = SimDevice::new(1);

@@ -154,8 +154,10 @@ impl EngineRange<PagedTransaction> for UnlockedRange {
         self.ended = true;
         transaction.enter(&self.table)?;
         let found = self.search(transaction)?;
-        // The dependency is read after the tree, because a deletion records its commit before its
-        // locks are released.
+        // The dependency is read after the tree. A transaction that deletes a key records its
+        // commit in the lock space before it releases its locks. So the dependency includes every
+        // deletion that the search has seen, if the deleting transaction had released its locks by
+        // then.
         transaction.depend_on(self.table.space.dependence_of(std::iter::empty()));
         transaction.await_read_durability()?;
         self.ended = !found;

@@ -93,7 +93,8 @@ pub(crate) struct Writer {
     marks: Vec<Lsn>,
     /// Records read back and not used yet, ascending.
     fetched: Vec<Fetched>,
-    /// About half of the bytes of log that undoing all changes not undone yet may take.
+    /// Estimated bytes of the records that undo all changes not undone yet. Undo may take about
+    /// twice as many bytes of log, because pages may have to be split again.
     to_undo: u64,
     /// True if the log has a record of the transaction.
     logged: bool,
@@ -150,7 +151,7 @@ impl Writer {
     /// Makes the transaction's next records lie above the commit record that ends at `end`. That is
     /// the last commit record of the transactions that released locks to this one before their
     /// commits were durable. So a log that lacks one of those commits has neither this
-    /// transaction's commit nor its changes of their writes.
+    /// transaction's commit nor its changes of values that those commits wrote.
     pub(crate) fn depend_on(&mut self, end: Lsn) {
         self.after = self.after.max(Lsn::new(end.get().saturating_sub(1)));
     }
@@ -281,7 +282,7 @@ impl Writer {
         }
     }
 
-    /// Notes that all changes above `to` are undone, for which `to_undo` included `cost` bytes.
+    /// Notes that all changes above `to` are undone. `to_undo` included `cost` bytes for them.
     pub(crate) fn undone(&mut self, to: Lsn, cost: u64) {
         self.undo_next = to;
         self.to_undo = self.to_undo.saturating_sub(cost);

@@ -1,5 +1,5 @@
 //! Tests of deadlocks: each has exactly one victim, the youngest transaction, and the other
-//! transactions are granted. If a fair wait would be a deadlock, the request goes before the
+//! transactions are granted. If a fair wait would cause a deadlock, the request goes before the
 //! waiter.
 
 use super::PointMode::{Exclusive, Shared, Update};

@@ -1,5 +1,5 @@
 //! Tests of a thread that waits for another transaction of its own, and of waits that only look
-//! like that.
+//! like a wait for the thread itself.
 
 use super::PointMode::{Exclusive, Shared};
 use super::*;

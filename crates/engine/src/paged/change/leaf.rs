@@ -12,8 +12,8 @@
 //! | 2 | old cell length u16 (0: none) | old cell | new cell |
 //! ```
 //!
-//! A cell is `0, value` or `1, head page u64, length u32`. Old values are there for undo. A
-//! compensation record is never undone, so it leaves them out.
+//! A cell is `0, value` or `1, head page u64, length u32`. Only undo needs old values. A
+//! compensation record is never undone, so it has no old value.
 
 use super::decode::Rest;
 use super::diff::Diff;

@@ -129,7 +129,7 @@ fn parts_are_decoded_as_encoded() {
     assert_eq!(undo_of(ChangeKind::Structure, &free), Ok(UndoOp::Nothing));
 }
 
-/// A sample with a few bytes changed, cut, or garbage altogether.
+/// Returns a sample with a few bytes changed, a sample that is cut short, or random bytes.
 fn mangled(rng: &mut Rng, samples: &[Vec<u8>]) -> Vec<u8> {
     if rng.u32(0..4) == 0 {
         return (0..rng.usize(0..80)).map(|_| rng.u8(..)).collect();

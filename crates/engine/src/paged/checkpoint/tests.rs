@@ -1,5 +1,5 @@
 //! Tests of records that a thread appends after a checkpoint's capture, through a session whose
-//! open chunk lies lower in the log.
+//! open chunk lies below the checkpoint's begin record.
 
 use crate::pause::{PausePoint, with_hook};
 use crate::{Database, InserterKind, Options, PagedOptions};
@@ -22,9 +22,9 @@ fn open(device: &SimDevice, inserter: InserterKind) -> Database {
     Database::open_in(device.directory(), options).expect("open")
 }
 
-/// One thread has a transaction under way, and its chunk of the log open, when another thread takes
-/// a checkpoint. Between the capture and the checkpoint's end the first thread commits, and changes
-/// a page that was not dirty. Both changes must survive a crash after the checkpoint.
+/// One thread has an open transaction and an open chunk of the log when another thread takes a
+/// checkpoint. Between the capture and the checkpoint's end the first thread commits, and changes a
+/// page that was not dirty. Both changes must survive a crash after the checkpoint.
 #[test]
 fn what_is_appended_after_the_capture_is_above_the_checkpoint() {
     for inserter in InserterKind::ALL {

@@ -62,7 +62,7 @@ fn only_damaged_pages_are_put_back() {
         .expect("a write");
     file.write_at(&[IoSlice::new(&[0; PAGE_BYTES])], 9 * PAGE_BYTES as u64, WriteMode::Durable)
         .expect("a write");
-    // A newer whole version stays.
+    // A whole page of a newer version is not replaced.
     let mut newer = page(5, 2);
     header::seal(&mut newer);
     file.write_at(&[IoSlice::new(&newer)], 5 * PAGE_BYTES as u64, WriteMode::Durable).expect("a write");

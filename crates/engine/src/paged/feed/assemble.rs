@@ -85,7 +85,7 @@ struct Open {
     is_cut: bool,
 }
 
-/// Result of a record.
+/// Result of taking a record.
 #[derive(Debug)]
 pub(super) enum Step {
     Nothing,

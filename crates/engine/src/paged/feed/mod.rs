@@ -8,14 +8,14 @@
 //! transaction that commits later is read again as a whole.
 //!
 //! **Where a feed begins.** `Oldest`: a log that was trimmed may begin in the middle of
-//! transactions. All of these have ended below the begin record of the last checkpoint, because
-//! that checkpoint keeps the log for all others. For each such transaction, the first record that
-//! the log still has names an earlier record, which lies below the start. So one reading, from the
-//! start to that begin record, recognizes these transactions and finds the last of their commits.
-//! The feed begins after that commit: nothing is left out between two transactions that the feed
-//! returns. `Now`: the thread passes a barrier (a), looks at the active transactions (b), then
-//! passes another barrier (c). A transaction that commits above (c) and has a record below (a) was
-//! active at (b).
+//! transactions. Such transactions ended below the begin record of the last checkpoint, because
+//! that checkpoint retains all the log of a transaction that had not ended. For each transaction
+//! that is cut in this way, the first record that the log still has names an earlier record, which
+//! lies below the start. So one reading, from the start to that begin record, recognizes these
+//! transactions and finds the last of their commits. The feed begins after that commit: nothing is
+//! left out between two transactions that the feed returns. `Now`: the thread passes a barrier (a),
+//! looks at the active transactions (b), then passes another barrier (c). A transaction that
+//! commits above (c) and has a record below (a) was active at (b).
 
 mod assemble;
 

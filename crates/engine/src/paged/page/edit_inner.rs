@@ -75,7 +75,8 @@ impl<'a> InnerMut<'a> {
     }
 
     /// Keeps the separators before `count`, and so `count + 1` children, and sets a new upper
-    /// fence. This is the left page of a split. The page LSN stays. On `Full` nothing is changed.
+    /// fence. This makes the left page of a split. The page LSN stays. On `Full` nothing is
+    /// changed.
     pub(crate) fn truncate(&mut self, count: usize, upper: Option<&[u8]>) -> Result<(), Full> {
         self.rebuild(0..count, None, upper)
     }

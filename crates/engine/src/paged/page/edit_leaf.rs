@@ -118,7 +118,8 @@ impl<'a> LeafMut<'a> {
         slots::remove(self.0, index);
     }
 
-    /// Keeps the keys before `count` and sets a new upper fence. This is the left page of a split.
+    /// Keeps the keys before `count` and sets a new upper fence. This makes the left page of a
+    /// split.
     pub(crate) fn truncate(&mut self, count: usize, upper: Option<&[u8]>) -> Result<(), Full> {
         self.rebuild(0..count, None, upper)
     }

@@ -32,8 +32,8 @@ pub(crate) const fn bit_of(page: PageId, page_bytes: usize) -> usize {
     (page.get() % bits_per_map(page_bytes)) as usize
 }
 
-/// Returns whether `page` is one of the file's own: header, catalog root or map. Its bit never
-/// changes.
+/// Returns whether `page` is one of the file's own: header, catalog root or map. The bit of such a
+/// page never changes.
 pub(crate) const fn is_own_page(page: PageId, page_bytes: usize) -> bool {
     page.get() <= PageId::CATALOG_ROOT.get() || page.get().is_multiple_of(bits_per_map(page_bytes))
 }

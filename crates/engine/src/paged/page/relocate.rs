@@ -54,8 +54,8 @@ pub(crate) fn relocate(
     Ok(())
 }
 
-/// Calls `change` with the key and the bytes of each value that a leaf stores itself. The length of
-/// a value cannot change.
+/// Calls `change` with the key and the bytes of each value that lies in the leaf itself. The length
+/// of a value cannot change.
 pub(crate) fn for_each_inline<E>(
     page: &mut [u8],
     mut change: impl FnMut(&[u8], &mut [u8]) -> Result<(), E>,

@@ -28,9 +28,9 @@ pub(crate) trait WalBarrier: Send + Sync + Debug {
         self.reserved()
     }
 
-    /// Lets the caller read a page from the device, and write others back to make room for it,
-    /// until the returned visit is dropped. Fails if the database was closed. Returns `None` if
-    /// closing need not wait for the caller.
+    /// Lets the caller read a page from the device, and write other pages back to make room, until
+    /// the returned visit is dropped. Fails if the database was closed. Returns `None` if closing
+    /// need not wait for the caller.
     fn visit(&self) -> Result<Option<Visit<'_>>> {
         Ok(None)
     }

@@ -3,8 +3,8 @@
 //! Order of preference: a spare frame; a new frame below the limit; the frame of a page that was
 //! written back because it was cold; the clock. When the clock meets mostly dirty pages, the cold
 //! ones among them are written back in one batch, and their frames are tried next. If no frame is
-//! found this way, the pool grows over its limit by one frame (rule 6 of the pool); it shrinks when
-//! frames can be given up again.
+//! found this way, the pool grows over its limit by one frame (rule 6 of the pool). The pool
+//! shrinks when frames can be given up again.
 
 use super::frame::Frame;
 use super::{Pool, SHARDS};
@@ -113,8 +113,8 @@ impl Pool {
     }
 
     /// Writes up to `limit` cold dirty pages back, so that a thread that needs room finds clean
-    /// frames. The page writer calls it while `stat().dirty` is a large part of the pool. Returns
-    /// the number of pages written.
+    /// frames. The page writer calls this function while `stat().dirty` is a large part of the
+    /// pool. Returns the number of pages written.
     pub(crate) fn flush_cold(&self, limit: usize) -> Result<usize> {
         let mut dirty = Vec::new();
         let mut visits = 0;

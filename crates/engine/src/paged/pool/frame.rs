@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[derive(Debug)]
 pub(super) struct FrameShared {
     pub(super) wal: Arc<dyn WalBarrier>,
-    /// Number of dirty frames. Relaxed: a gauge.
+    /// Number of dirty frames. Relaxed, because it is only a gauge.
     pub(super) dirty: AtomicUsize,
 }
 

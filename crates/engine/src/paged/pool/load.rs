@@ -140,7 +140,7 @@ impl Pool {
         Ok(loaded)
     }
 
-    /// Number of pages, from the first of these sorted pages on, that one read takes.
+    /// Returns how many of these sorted pages, from the first one on, one read takes.
     fn run_length(&self, pages: &[PageId]) -> usize {
         let run_pages = (RUN_BYTES_MAX / self.page_bytes).max(1) as u64;
         let Some(first) = pages.first().copied() else { return 0 };
@@ -153,8 +153,8 @@ impl Pool {
         near.count()
     }
 
-    /// Adds frames for those pages of a run that are not in memory. Returns true if there was no
-    /// room for one.
+    /// Adds frames for those pages of a run that are not in memory. Returns true if a page found no
+    /// room for its frame.
     fn admit_run(&self, run: &[PageId], frames: &mut Frames) -> Result<bool> {
         for page in run.iter().copied() {
             if self.is_in_memory(page) {

@@ -18,8 +18,8 @@
 //! 4. No latch is held across I/O, except the exclusive latch of the very page that is being read
 //!    in.
 //! 5. The thread that makes room may hold page latches. So flushing never waits for a page latch:
-//!    it tries the latch, and leaves the page out if another thread holds it. Rank: page latches,
-//!    then the flusher mutex, then shard latches.
+//!    it tries the latch, and leaves the page out if another thread holds it. A thread takes page
+//!    latches first, then the flusher mutex, then shard latches.
 //! 6. When all frames are pinned or cannot be written back, the pool allocates one more. The pool
 //!    exceeds its limit for that time, because waiting could deadlock.
 //!
@@ -65,8 +65,8 @@ pub(crate) struct Pool {
     capacity: usize,
     shards: Box<[CachePadded<Shard>]>,
     shared: Arc<FrameShared>,
-    /// Number of frames allocated. Relaxed: each change is a read-modify-write, and it orders
-    /// nothing.
+    /// Number of frames allocated. Relaxed, because each change is a read-modify-write, and the
+    /// number orders no other access.
     resident: AtomicUsize,
     /// Memory of the frames within the limit.
     slab: Mutex<Slab>,
@@ -142,9 +142,9 @@ impl Pool {
         self.page_bytes
     }
 
-    /// Maximum number of pages that are worth reading ahead at once, because more would evict each
-    /// other. Returns 0 for methods that bypass the system's page cache, where the reads would run
-    /// one after another anyway.
+    /// Maximum number of pages to read ahead at once. More pages would evict each other. Returns 0
+    /// for methods that bypass the system's page cache, where the reads would run one after another
+    /// anyway.
     pub(crate) fn ahead_max(&self) -> usize {
         match self.file.method() {
             Method::Buffered => self.capacity / 4,
@@ -279,8 +279,8 @@ impl Pool {
     /// changed by a record below the begin record and is not durable in place.
     pub(crate) fn dirty_pages(&self) -> Vec<(PageId, Lsn)> {
         // This load synchronizes with the append of each record below the reserved frontier, so the
-        // `begin_change` before each of them is visible here. With open chunks below the frontier,
-        // the caller's barrier has synchronized with the appends into them.
+        // `begin_change` before each of these appends is visible here. With open chunks below the
+        // frontier, the caller's barrier has synchronized with the appends into these chunks.
         self.shared.wal.reserved();
         let mut dirty = Vec::new();
         for shard in &self.shards {

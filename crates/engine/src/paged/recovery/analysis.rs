@@ -15,9 +15,9 @@
 //! the transactions themselves say all that these parts captured.
 //!
 //! Analysis and redo read the log together. Every page that a record after the begin record changes
-//! is dirty from that record on, so redo need not know the rest of the log to decide about the
-//! record. Only the checkpoint itself is read first, for the pages that were dirty when it was
-//! taken.
+//! is dirty from that record on, so redo need not know the rest of the log to decide whether to
+//! apply the record. Only the checkpoint itself is read first, for the pages that were dirty when
+//! it was taken.
 
 use super::Progress;
 use crate::error::{Error, Result};

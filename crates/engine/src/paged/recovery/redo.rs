@@ -3,9 +3,9 @@
 //! One thread reads the log, verifies its checksums, keeps the table of transactions, and deals
 //! batches of records to appliers. Pages are divided among the appliers by page number, and each
 //! applier applies the records of its own pages. So the changes of one page stay in log order, and
-//! no two threads wait for a page. Before an applier applies a batch, it reads the pages that it
-//! meets there for the first time, in page order. While it waits for the device another applier
-//! runs, so there are more appliers than cores.
+//! no two threads wait for a page. Before an applier applies a batch, it reads those of its pages
+//! in the batch that no earlier batch had, in page order. While it waits for the device another
+//! applier runs, so there are more appliers than cores.
 //!
 //! Below the checkpoint's begin record, redo applies only the records of pages that were dirty at
 //! the checkpoint, from their recovery LSNs on. Above the begin record, redo applies the records of
@@ -30,8 +30,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Minimum bytes of payload in a batch, which a small cache gets. A larger batch reads more pages
-/// that are neighbours in the file.
+/// Minimum bytes of payload in a batch. With a small cache, batches have this size. A larger batch
+/// reads more pages that are neighbours in the file.
 const BATCH_BYTES_MIN: usize = 16 << 10;
 const BATCH_BYTES_MAX: usize = 8 << 20;
 /// A batch takes at most 1/`BATCH_PART` of the cache's size. There are about five batches at a
@@ -223,7 +223,7 @@ fn apply(
     while let Ok(batch) = batches.recv() {
         fresh.clear();
         fresh.extend(batch.fresh.iter().copied().filter(|page| owner(*page, appliers) == number));
-        // More pages than there is room for would evict those that were just read.
+        // Reading more pages than the pool has room for would evict pages that were just read.
         fresh.truncate(pool.stat().capacity / 2);
         pool.prefetch(&fresh)?;
         for deal in batch.deals.iter().filter(|deal| deal.whose == number || deal.whose == EVERYBODY) {

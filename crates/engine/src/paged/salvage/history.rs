@@ -202,7 +202,7 @@ fn redo(pool: &Pool, checkpoint: &Checkpoint, record: &RecordRef<'_>, replayed: 
     Ok(())
 }
 
-/// Returns the pages that a record sets whole.
+/// Returns the pages that a record overwrites as a whole.
 fn overwritten(kind: ChangeKind, payload: &[u8]) -> impl Iterator<Item = PageId> + '_ {
     let parts = match kind {
         ChangeKind::ChainWrite | ChangeKind::Structure => payload,
@@ -218,8 +218,8 @@ fn overwritten(kind: ChangeKind, payload: &[u8]) -> impl Iterator<Item = PageId>
 /// A record of a transaction: the record before it, its kind and its payload.
 type Link = (Lsn, u8, Vec<u8>);
 
-/// Returns the changes of these transactions that nothing has taken back. `unfinished` has the last
-/// record of each.
+/// Returns the changes of the transactions in `unfinished` that no rollback has taken back.
+/// `unfinished` has the LSN of each transaction's last record.
 fn to_take_back(log: &StreamInspection, unfinished: &HashMap<u64, Lsn>) -> Result<Undo> {
     let mut records: HashMap<Lsn, Link> = HashMap::new();
     each(log, |record| {

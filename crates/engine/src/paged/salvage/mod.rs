@@ -5,8 +5,8 @@
 //! transactions), `survey` (the keys of each leaf), `rows` (rows of a table, and its losses).
 //! Rules:
 //!
-//! 1. Each page stands by itself. Redo passes over a page that cannot be read. A later record that
-//!    overwrites the whole page makes it readable again.
+//! 1. Damage to one page does not affect others: redo leaves out a page that cannot be read. A
+//!    later record that overwrites the whole page makes it readable again.
 //! 2. Keys are found by the fences of leaves, not through inner pages: a leaf counts if its map
 //!    marks it as in use. So the loss of an inner page loses no row.
 //! 3. Keys that no sound leaf of a table covers are a loss. So losses and rows together cover all
@@ -191,8 +191,8 @@ impl Found {
         Ok(Found { control, page_bytes, database, pages, log_needed, log })
     }
 
-    /// Returns a pool of the pages, as they will be after redo. Pages that are written back go to
-    /// the overlay.
+    /// Returns a pool over the database file, in which the log is redone. Pages that are written
+    /// back go to the overlay.
     fn pool(&self) -> Result<Pool> {
         let area = MemoryDirectory::new();
         let double_write = DoubleWrite::open(&area, Method::Buffered, self.database, self.page_bytes)?;

@@ -78,12 +78,12 @@ impl Batch {
         self.weight
     }
 
-    /// Returns key number `index`. Panics if there are fewer.
+    /// Returns key number `index`. Panics if the batch has no such entry.
     pub(crate) fn key(&self, index: usize) -> &[u8] {
         &self.bytes[self.entries[index].0.clone()]
     }
 
-    /// Returns value number `index`. Panics if there are fewer.
+    /// Returns value number `index`. Panics if the batch has no such entry.
     pub(crate) fn value(&self, index: usize) -> BatchValue<'_> {
         match &self.entries[index].1 {
             Stored::Inline(range) => BatchValue::Inline(&self.bytes[range.clone()]),

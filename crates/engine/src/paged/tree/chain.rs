@@ -109,7 +109,7 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// Reads the value in a chain. The pages must add up to the length that the leaf has.
+/// Reads the value in a chain. The pieces in the pages must add up to the length that the leaf has.
 pub(crate) fn read_chain(pool: &Pool, table: TableId, chain: Chain) -> Result<Vec<u8>> {
     let length = chain.length as usize;
     if length > VALUE_BYTES_MAX {

@@ -17,7 +17,7 @@
 //! Every change of a leaf raises its page LSN, under its latch, and a leaf that is merged away is
 //! formatted as a free page. So a leaf with an unchanged LSN has the same entries, and their keys
 //! still belong in it. The leaves may be checked one after the other, because locked entries no
-//! longer change, although other pages may come to have them.
+//! longer change, although they may move to other pages.
 //!
 //! Fences prove that a leaf is in its place: the first leaf of a scan has the scan's beginning
 //! between its fences, and leaves under one parent adjoin. A leaf that is not in its place is
@@ -53,7 +53,7 @@ pub(crate) type LeafEntries<'i, 'l> = &'i mut dyn Iterator<Item = (&'l [u8], Val
 
 /// Shows the entries of leaves as a reader must see them, whatever the leaves hold by now.
 pub(crate) trait Lens {
-    /// Returns whether the lens shows every leaf as it is, at the moment. Called with the leaf's
+    /// Returns whether, at the moment, the lens shows every leaf as it is. Called with the leaf's
     /// latch held.
     fn is_clear(&self) -> bool;
 
@@ -388,7 +388,7 @@ impl Tree {
     }
 
     /// Returns whether the scan that filled `batch` would fill it with the same entries again. Also
-    /// returns false if this call would have to wait for a latch or for the device to find out.
+    /// returns false if the answer could only be found by waiting for a latch or for the device.
     pub(crate) fn is_unchanged(&self, pool: &Pool, batch: &Batch) -> bool {
         let same = |leaf, lsn| {
             pool.try_read(leaf)

@@ -14,7 +14,8 @@ use std::sync::Arc;
 pub(crate) struct Pages<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) space: &'a Arc<Space>,
-    /// Leaf in which the caller's thread last changed this table, if it is worth a try.
+    /// The hint of the caller's thread for this table. `None` if changes always descend from the
+    /// root.
     pub(crate) hint: Option<&'a LeafHint>,
 }
 

@@ -1,10 +1,9 @@
-//! Creating a tree, and making the deferred frees of a committed transaction: a long value, or the
-//! whole tree of a dropped table.
+//! Creating a tree; freeing, after the commit, a long value or the whole tree of a dropped table.
 //!
 //! Freeing a tree takes many records. Each record leaves a smaller tree that can be freed again
-//! from its root, so freeing can be repeated after a crash. The page that names the tree or chain,
-//! which is the root or the chain's first page, is freed by the last record. That record is a
-//! `ChainFree` and has the number of that page, so that recovery knows that nothing is left to do.
+//! from its root, so freeing can be repeated after a crash. The last record frees the page that
+//! identifies the tree or chain: the root, or the chain's first page. The last record is a
+//! `ChainFree` with the number of that page, so that recovery knows that nothing is left to do.
 
 use super::chain::pages_of_chain;
 use super::handle::{Pages, Tree, corrupt};

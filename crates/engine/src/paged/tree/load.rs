@@ -1,14 +1,14 @@
 //! Building a tree from keys that come in order: bottom-up, with full pages.
 //!
 //! A [`TreeLoad`] has in memory the rightmost page of each level, and the full pages that are not
-//! logged yet. Once there are enough full pages, one record gets their images and those of the
-//! rightmost pages. No other thread has the tree meanwhile. Invariants:
+//! logged yet. Once there are enough full pages, one record is appended with the images of the full
+//! pages and of the rightmost pages. No other thread uses the tree meanwhile. Invariants:
 //!
 //! 1. After each record the tree is whole: the rightmost page of each level has no upper fence, and
 //!    every page but the root has a parent. So a crash at any time leaves a tree that can be freed
 //!    from its root, and no page to which nothing leads.
-//! 2. The records are `Structure`: no part of a load is undone, and a load keeps no log from being
-//!    trimmed.
+//! 2. The records are `Structure`: no part of a load is undone, and the log of a load can be
+//!    trimmed while the load runs.
 //! 3. A long value is logged from its end to its front. Until its first page is logged, the leaf
 //!    names the part that is logged, which is a shorter value in a tree that no thread reads.
 //! 4. After a call that failed the load cannot continue. The tree is as the last record left it.
@@ -326,7 +326,7 @@ impl TreeLoad {
         self.spare.pop().unwrap_or_else(|| vec![0; self.page_bytes])
     }
 
-    /// Gives the leaf its upper fence, and begins the next leaf, for `next`.
+    /// Gives the leaf its upper fence, and begins the next leaf, whose first key is `next`.
     fn close_leaf(&mut self, pages: Pages<'_>, next: &[u8], class: AllocClass) -> Result<()> {
         let leaf = &self.leaf;
         let count = leaf.entries.len();

@@ -5,7 +5,7 @@
 //! Modules: `descend` (from the root to a leaf), `hint` (the leaf last changed), `read`, `cursor`
 //! and `batch` (scanning), `write` (one key), `room` (splitting), `shrink` (merging), `structure`
 //! (one record for several pages), `chain` (long values), `lifecycle` (creating and dropping
-//! trees), `load` (building one from sorted keys), `undo`, `verify`.
+//! trees), `load` (building a tree from sorted keys), `undo`, `verify`.
 //!
 //! Invariants:
 //!
@@ -26,7 +26,7 @@
 //! 5. A change of structure is one record ([`structure::Structure`]) and leaves a tree that
 //!    satisfies invariant 3. Between two changes of structure, and at every crash, the tree is
 //!    whole; at worst a page is emptier than it could be.
-//! 6. Records are appended while latches are held, because writing the log never needs a page
+//! 6. Records may be appended while latches are held, because writing the log never needs a page
 //!    latch.
 //!
 //! What a crash leaves: redo restores the state after some prefix of the log's records, and `undo`

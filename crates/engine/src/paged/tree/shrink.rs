@@ -3,7 +3,7 @@
 //!
 //! Runs on the thread that has removed a key. This thread holds no latch when it begins. Each merge
 //! is one change of structure. A page that does not fit together with a neighbour stays as it is,
-//! even if it is empty: that costs room, not correctness.
+//! even if it is empty: an empty page takes space, but does no harm.
 
 use super::descend::Target;
 use super::handle::{Pages, Tree};

@@ -14,9 +14,9 @@ pub(crate) struct Logged {
     pub(crate) end: Lsn,
 }
 
-/// Appends the tree's records to the log. The implementation decides to whom the records belong: to
-/// a running transaction, or to a rollback, where `append` writes compensation records. Every
-/// record is put above `after`, the highest LSN of the pages that it changes.
+/// Appends the tree's records to the log. The implementation decides whether the records belong to
+/// a running transaction or to a rollback. In a rollback `append` writes compensation records.
+/// Every record is put above `after`, the highest LSN of the pages that it changes.
 pub(crate) trait ChangeWriter {
     /// Appends a record that the transaction owns. If this fails, nothing is changed.
     fn append(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
@@ -25,9 +25,9 @@ pub(crate) trait ChangeWriter {
     /// `ChainFree`.
     fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
 
-    /// Keeps the value of `key` from before the change that follows, for read views: they must not
-    /// see the change, which may still be rolled back. Called with the leaf's latch held, before
-    /// [`ChangeWriter::append`].
+    /// Keeps for read views the value that `key` has before the change that follows. Views must not
+    /// see the change, because it may still be rolled back. Called with the leaf's latch held,
+    /// before [`ChangeWriter::append`].
     fn keep_before(&mut self, _key: &[u8], _before: Option<Value<'_>>) {}
 
     /// The class in which pages are reserved.

@@ -2,8 +2,9 @@
 //! first change of it.
 //!
 //! Images are in the transaction's own memory until a view needs them; then they are published
-//! ([`Versions`]). The transaction's own thread keeps images; a thread that opens a view publishes
-//! them. Invariants, all of them under the latch `kept`:
+//! ([`Versions`]). The transaction's own thread keeps images, and publishes them at once if a view
+//! is open. A thread that opens a view publishes the images that were kept before. Invariants, all
+//! of them under the latch `kept`:
 //!
 //! 1. An image is kept before the transaction changes the leaf, while its thread holds the leaf's
 //!    latch.
@@ -38,8 +39,8 @@ pub(super) enum Phase {
     /// The transaction has not committed, or is undone.
     #[default]
     Active,
-    /// The transaction has committed, and may hold locks or have ended. Its commit record ends at
-    /// `end`.
+    /// The transaction has committed. It may still hold locks, or it may have ended. Its commit
+    /// record ends at `end`.
     Committed { stamp: Stamp, end: Lsn },
 }
 
@@ -120,8 +121,8 @@ impl TxnImages {
         self.state.store(COMMITTED, Ordering::Relaxed);
     }
 
-    /// Returns whether the transaction has committed and holds locks. Its images, if it has any,
-    /// are in the lists of views.
+    /// Returns whether the transaction has committed and holds locks. The images of such a
+    /// transaction, if it has any, are in the lists of views.
     #[inline]
     pub(super) fn is_committed(&self) -> bool {
         self.state.load(Ordering::Relaxed) == COMMITTED

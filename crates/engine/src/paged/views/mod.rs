@@ -14,15 +14,15 @@
 //!    stamp is the value before the raise. The view sees the transactions that have read its stamp
 //!    or a lower value. A transaction that comes after another one in the order of locks reads no
 //!    lower value than the earlier one, so a view sees a prefix of that order.
-//! 2. An open view has visited all transactions with images, and has waited for each only as long
-//!    as for a latch. The images that they had kept are published. A transaction that keeps images
+//! 2. A thread that opens a view visits all transactions with images, waits for each only as long
+//!    as for a latch, and publishes the images that they have kept. A transaction that keeps images
 //!    later finds the view registered, and publishes them.
 //! 3. An image of a committed transaction is in the list (`committed`) of the newest view that
 //!    needs it. When that view closes, the image moves to the newest older view that needs it, or
 //!    is removed. So no image survives the last view that needs it.
-//! 4. Images take at most `bytes_max`, plus what is kept while other images are being removed. The
-//!    oldest view is given up first. When no view is left, the transaction whose images do not fit
-//!    stops keeping any.
+//! 4. Images take at most `bytes_max`, plus the images that are kept while others are being
+//!    removed. If the images exceed this limit, the oldest view is given up first. When no view is
+//!    left, the transaction whose images do not fit stops keeping any.
 //!
 //! A crash ends all views.
 
@@ -148,7 +148,7 @@ impl Views {
     }
 
     /// Keeps the value of a key before a change. The caller holds the key's exclusive lock and the
-    /// latch of its leaf, which it has not changed yet.
+    /// latch of its leaf, and has not changed the leaf yet.
     pub(crate) fn keep(
         &self,
         images: &TxnImages,
@@ -196,8 +196,8 @@ impl Views {
         let stamp = Stamp(self.clock.load(Ordering::SeqCst));
         pause::at(PausePoint::Stamped);
         images.commit(&mut kept, stamp, end);
-        // A view that this load does not count has the stamp loaded above or a higher one, so it
-        // sees the transaction.
+        // If this load of `count` misses a view, the stamp of that view is the one loaded above or
+        // a higher one, so the view sees the transaction.
         if self.count.load(Ordering::SeqCst) != 0 {
             self.publish(&mut kept);
         }
@@ -337,11 +337,11 @@ impl Views {
     /// and is called after the view has its stamp and has visited all transactions.
     ///
     /// A view sees a transaction T whole or not at all. T reads `clock` and stores its outcome with
-    /// its images latched. If the visit below comes after that, every read of the view comes after
-    /// the outcome was stored. If the visit comes before, T reads a stamp above the view's, because
-    /// the view has raised `clock` already, and the view never sees T. If T is not visited, its
-    /// `state` was `ENDED` after `clock` was raised. Then T had ended, or T keeps its first image
-    /// later and reads a higher stamp.
+    /// its images latched. If the loop below visits T after that, every read of the view comes
+    /// after the outcome was stored. If the loop visits T before, T reads a stamp above the view's,
+    /// because the view has raised `clock` already, and the view never sees T. If the loop does not
+    /// visit T, T's `state` was `ENDED` after `clock` was raised. Then T had ended, or T keeps its
+    /// first image later and reads a higher stamp.
     pub(crate) fn open(&self, reserved: impl FnOnce() -> Lsn) -> View {
         let shared = Arc::new(Shared::default());
         let stamp = {

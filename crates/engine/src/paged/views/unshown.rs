@@ -11,7 +11,7 @@
 //! images. Invariants:
 //!
 //! 1. A transaction is added before its callback is queued or its future is made. It holds all its
-//!    locks until it is taken.
+//!    locks until it is taken from the list.
 //! 2. A transaction is shown to views once, under `waiting`. Its images are its own until it is
 //!    taken.
 //!

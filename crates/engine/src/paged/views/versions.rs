@@ -75,7 +75,7 @@ pub(super) enum Before {
     /// The bytes of the value.
     Bytes(Box<[u8]>),
     /// A long value in its pages. The pages exist until the image's transaction has committed and
-    /// this is replaced by [`Before::Bytes`].
+    /// [`Before::Bytes`] has replaced this variant.
     Chain(Chain),
     /// A long value that could not be read when its pages were about to be freed.
     Lost,

@@ -42,8 +42,8 @@ impl Shared {
 pub(crate) struct View {
     pub(super) stamp: Stamp,
     shared: Arc<Shared>,
-    /// The view's reads may depend on commits that no released lock names: the greatest end of
-    /// their commit records.
+    /// Greatest end of the commit records on which the view's reads may depend, although no
+    /// released lock names these commits.
     pub(super) depends: Lsn,
     /// End of the log after the view was opened. Everything that the view sees has committed below
     /// it.

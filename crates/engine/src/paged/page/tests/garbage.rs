@@ -1,5 +1,5 @@
-//! Tests of bytes that are no page: `check` refuses them or they are usable, and they never cause a
-//! panic.
+//! Tests of arbitrary bytes in place of a page: either `check` refuses the bytes, or every function
+//! of a page accepts them without a panic.
 
 use super::super::{
     FaultReason, InnerMut, InnerRef, Kind, LeafMut, LeafRef, MapRef, OverflowRef, PageFault, PageId, Value,
@@ -53,7 +53,7 @@ fn some_page(rng: &mut Rng, page_bytes: usize) -> Vec<u8> {
     page
 }
 
-/// Uses everything that a view offers.
+/// Calls the functions of the page's views.
 fn exercise(page: &mut [u8], rng: &mut Rng) {
     match header::kind(page) {
         Some(Kind::Leaf) => {
@@ -102,7 +102,7 @@ fn mutated_pages_are_refused_or_usable() {
         let page_bytes = [512, 1024, 4096][rng.usize(0..3)];
         let mut page = some_page(rng, page_bytes);
         for _ in 0..rng.usize(1..6) {
-            // Most changes hit the part that has the structure.
+            // More than half of the changes hit the header.
             let reach = if rng.bool() { header::BYTES } else { page_bytes };
             let at = rng.usize(0..reach.min(page_bytes));
             page[at] = if rng.bool() { rng.u8(..) } else { page[at] ^ 1 << rng.u8(0..8) };

@@ -83,8 +83,8 @@ fn checkpoint(pool: &Pool, log: &CountingLog, changes: &Changes) {
     }
 }
 
-/// Counts a worker down, even when it panics, so that the checkpointing thread does not wait for it
-/// for ever.
+/// Counts a worker as ended when dropped, even after a panic, so that the checkpointing thread does
+/// not wait for ever.
 struct Working<'a>(&'a AtomicUsize);
 
 impl Drop for Working<'_> {
@@ -217,6 +217,7 @@ fn prefetched_pages_are_there_without_another_read() {
         assert_eq!(rig::counter(&pool.read(page).expect("a page")), 0);
     }
     assert_eq!(pool.stat().loaded, loaded);
-    // Pages beyond the file, and pages read before: there is nothing to do, and no failure.
+    // With pages beyond the file, and with pages that were read before, the call has nothing to do
+    // and does not fail.
     assert_eq!(pool.prefetch(&[PageId::new(1 << 50), PageId::new(u64::MAX)]).expect("a prefetch"), 0);
 }

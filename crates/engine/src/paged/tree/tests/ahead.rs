@@ -166,8 +166,9 @@ fn a_short_scan_reads_what_it_needs() {
     }
 }
 
-/// Each announced piece is one leaf or more. So the number of pieces under way at once is at most a
-/// quarter of the cache's pages. If the leaves lie apart, the number is close to this maximum.
+/// A scan reads ahead at most a quarter as many leaves as the cache has pages, and each announced
+/// read has at least one leaf. So no more reads than that are under way at once. If the leaves lie
+/// far apart, the number of reads is close to this maximum.
 #[test]
 fn a_small_cache_is_not_filled_with_what_is_read_ahead() {
     let rig = tree(12_000);

@@ -135,8 +135,8 @@ fn recovery_that_crashes_is_repeated() {
     });
 }
 
-/// A refused record leaves the pages that it was to change dirty and unchanged. They may reach the
-/// device in that state.
+/// If the log refuses a record, the pages that the record was to change are dirty and unchanged.
+/// These pages may reach the device in that state.
 #[test]
 fn refused_records_do_not_harm_recovery() {
     for_seeds(12, |rng| {

@@ -162,8 +162,8 @@ impl Txn {
         self.finish()
     }
 
-    /// Commits, then frees the pages that the transaction no longer uses. A test that crashes in
-    /// between calls `commit_only`.
+    /// Commits, then frees the pages that the transaction no longer uses. A test that crashes
+    /// between these two steps calls `commit_only`.
     pub(super) fn commit(mut self, pages: Pages<'_>) -> Result<()> {
         self.commit_only()?;
         self.free(pages)

@@ -197,7 +197,8 @@ fn a_page_of_the_tree_that_its_map_has_as_free_is_corruption_and_no_wait() {
     put(10_000).expect("another page");
 }
 
-/// A lost write leaves an older image of a page, which may have the fences of another place.
+/// A lost write leaves an older image of a page, whose fences may be those of another place in the
+/// tree.
 #[test]
 fn a_scan_that_comes_to_a_leaf_of_another_place_ends_with_corruption() {
     let rig = Rig::new(4096, 1000);

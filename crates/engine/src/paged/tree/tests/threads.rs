@@ -46,7 +46,7 @@ fn work(rig: &Rig, rng: &mut Rng, thread: u8) -> BTreeMap<Vec<u8>, Vec<u8>> {
 
 /// Scans while other threads change the tree. The keys must come in order, and all fixed keys must
 /// be there. Long values are not read, because the scan has no locks, and a commit of another
-/// thread frees them.
+/// thread may free their pages.
 fn scan(rig: &Rig, rng: &mut Rng, fixed: &[Vec<u8>], stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let direction = if rng.bool() { Direction::Up } else { Direction::Down };

@@ -1,5 +1,5 @@
-//! Tests of views beside transactions that transfer amounts between keys, in orders of steps that a
-//! seed picks. The amounts that a view shows must have the right sum. A view must show the same
+//! Tests of views beside transactions that transfer amounts between keys. A seed picks the order of
+//! the steps. The amounts that a view shows must have the right sum. A view must show the same
 //! amounts twice, by points and by ranges from both ends.
 
 use crate::interleaved_tests::open_with_places;
@@ -28,7 +28,7 @@ fn open(device: &SimDevice, lock_release: LockRelease) -> Database {
     )
 }
 
-/// Returns a value with this amount, now and then of several pages.
+/// Returns a value with this amount. Some of the values take several pages.
 fn value(amount: u64, random: &mut Rng) -> Vec<u8> {
     let length = if random.u8(..3) == 0 { random.usize(2000..9000) } else { random.usize(..900) };
     let mut value = amount.to_le_bytes().to_vec();

@@ -1,5 +1,5 @@
-//! Tests of views: `model` compares views and images without pages with a model; `interleaved` runs
-//! views of a database in orders of steps that a seed picks.
+//! Tests of views: `model` compares views and images, without pages, to a model; `interleaved` runs
+//! views of a database, and a seed picks the order of the steps.
 
 mod interleaved;
 mod model;
