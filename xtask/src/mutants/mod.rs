@@ -80,8 +80,8 @@ impl Arguments {
 }
 
 /// The command of CI's mutants: a random tenth of the quick mutants, or as many of them as can
-/// start within 90 seconds. CI runs the same tests without a mutant in parallel, so this command
-/// does not run them without a mutant.
+/// start within 90 seconds. CI also runs these tests without a mutant, in parallel, so this command
+/// leaves that run out.
 ///
 /// For mutants of the engine, and for mutants that only a crash suite notices, the first build
 /// alone takes at least one minute of processor time, and the tests of each mutant take up to
