@@ -1,6 +1,6 @@
 //! Dependencies of a transaction, as positions in streams.
 //!
-//! Pure; any thread. A stream becomes durable in order, so only the highest position in each stream
+//! Pure functions. A stream becomes durable in order, so only the highest position in each stream
 //! counts. Invariants:
 //!
 //! 1. Positions are sorted by stream, with at most one for each stream.

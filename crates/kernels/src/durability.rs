@@ -1,6 +1,6 @@
 //! Levels of durability that a record can have when its append is acknowledged.
 //!
-//! Pure.
+//! Plain values.
 
 /// Durability of a record, or the durability that a caller waits for. The levels are ordered: each
 /// level includes the lower ones.

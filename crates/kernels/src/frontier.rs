@@ -105,8 +105,8 @@ impl Frontiers {
     #[inline]
     pub fn advance_reserved_and_filled(&self, to: u64) {
         self.reserved.store(to, Ordering::SeqCst);
-        // Sequentially consistent, like the reservation of `marks`, so that a request that a thread
-        // makes after this store is served (`sync/waiters.rs`).
+        // The store is sequentially consistent, like the reservation of `marks`, so that a request
+        // that a thread makes after this store is served (`sync/waiters.rs`).
         self.filled.store(to, Ordering::SeqCst);
         self.validate();
     }

@@ -1,6 +1,7 @@
 //! A record to append, and the positions of an appended record.
 //!
-//! Plain values, which sessions and the log itself append.
+//! [`Append`] and [`Appended`] are plain values. Sessions append records, and the log appends
+//! records of its own.
 
 use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::insert::AppendClass;
@@ -24,10 +25,11 @@ pub struct Append<'a> {
     /// The LSN of the last record that this record depends on, or [`Lsn::ZERO`]. The log puts this
     /// record above that one. All inserters but
     /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) put a record above everything
-    /// appended before. `Chunked` does so within a session only, and reads this field for records
-    /// of other sessions.
+    /// appended before. `Chunked` does so only for records of one session, so a dependency on
+    /// another session's record must be named here.
     pub after: Lsn,
-    /// The payload, in pieces that the log joins. At most 64 MiB less the header's 48 bytes.
+    /// The payload, in pieces that the log joins. All pieces together have at most 64 MiB less the
+    /// header's 48 bytes.
     pub payload: &'a [&'a [u8]],
     /// Permission to use the reserve.
     pub class: AppendClass,
@@ -92,7 +94,7 @@ impl<'a> Append<'a> {
 pub struct Appended {
     /// The stream that the record is in.
     pub stream: StreamId,
-    /// Start of the record's first fragment. Trimming up to here keeps the record.
+    /// Start of the record's first fragment. A trim up to this position keeps the record.
     pub first: Lsn,
     /// The LSN that identifies the record: the start of its last fragment. The LSN equals `first`,
     /// except in large records.

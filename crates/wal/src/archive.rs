@@ -1,12 +1,14 @@
 //! Stretches of a log's bytes: reading stretches from an open log, and making a log from a copy and
 //! the stretches that follow the copy.
 //!
-//! Any thread. An archive keeps the bytes of a stream as they are, from one position to the next,
-//! in files of its own format. This file writes nothing to the log. Invariants:
+//! Any thread may call this code. An archive keeps the bytes of a stream as they are, from one
+//! position to the next, in files of its own format. This file writes nothing to the log.
+//! Invariants:
 //!
 //! 1. A stretch has only whole and durable physical records. The log therefore has all archived
 //!    bytes after every crash, and no later opening writes other bytes in their place.
-//! 2. Each record of a stretch was decoded, its checksum included, before the stretch is returned.
+//! 2. Each record of a stretch is decoded, and its checksum verified, before the stretch is
+//!    returned.
 //! 3. A stretch whose segment was recycled during the read is not returned: after the reading
 //!    thread has read the bytes, it compares the start of the log with the first position of the
 //!    stretch.
@@ -143,7 +145,7 @@ impl Stream {
     }
 }
 
-/// The whole records at the beginning of some bytes.
+/// The whole records with which a range of bytes begins.
 #[derive(Debug, Clone, Copy)]
 struct WholeRecords {
     /// Number of bytes of the whole records.

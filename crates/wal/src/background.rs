@@ -41,8 +41,9 @@ impl Background {
 #[derive(Debug)]
 struct Deferred {
     protocol: Box<dyn SyncProtocol>,
-    /// The highest level requested for each end, if the protocol syncs each commit by itself.
-    /// Otherwise the highest level requested at all, under [`Lsn::ZERO`]. A leaf latch.
+    /// If the protocol syncs each commit by itself: the highest level requested for each end.
+    /// Otherwise one entry, under [`Lsn::ZERO`]: the highest level of all requests. This is a leaf
+    /// latch.
     requested: Mutex<BTreeMap<Lsn, Durability>>,
 }
 
@@ -139,8 +140,8 @@ mod tests {
         });
     }
 
-    /// No other thread makes the first record durable, so a queue that waited for the last record
-    /// alone would never be empty.
+    /// No other thread makes a record durable here. If draining waited only for the last record,
+    /// which is `Buffered`, the first one would stay in the queue for ever.
     #[test]
     fn draining_waits_for_a_durable_one_before_a_buffered_one() {
         on_every_design(|_, log| {

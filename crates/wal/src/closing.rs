@@ -1,12 +1,12 @@
 //! Closing once: the first thread closes; every other thread waits, and gets the same outcome.
 //!
-//! Any thread. Invariants:
+//! Any thread may call this code. Invariants:
 //!
 //! 1. The directory's lock is handed to the first closing only, and no call to close returns before
 //!    the first closing has ended. When a call to close has returned, the directory is therefore
-//!    free, and no call of this opening reaches the directory any more (the gate's invariant 6). A
-//!    log behind the gate of another opening gives the lock back before that gate is closed
-//!    (`open_log.rs`, invariant 3).
+//!    free, and no call of this opening reaches the directory any more (the gate's invariant 6). If
+//!    the program owns the log's gate, the log gives the lock back before the program closes the
+//!    gate (`open_log.rs`, invariant 3).
 //! 2. A thread inside a device call does not close the log, except by dropping the last handle. In
 //!    that case no other thread waits for the closing.
 //!
@@ -54,7 +54,8 @@ impl Closing {
     }
 }
 
-/// Returns the error of a close by a thread inside a device call: the thread would wait for itself.
+/// Returns the error for a thread that closes the log from inside a device call: the close would
+/// wait for that same call to end.
 pub(crate) fn from_inside(directory: &str) -> device::Error {
     let why = "a log cannot be closed from inside one of its device calls";
     device::Error::from_io(Verb::Lock, directory, io::Error::new(io::ErrorKind::Deadlock, why))

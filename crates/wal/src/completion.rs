@@ -227,7 +227,8 @@ pub struct Completions<T = Callback> {
     log: Arc<OpenLog>,
     queue: VecDeque<Queued<T>>,
     memory: Memory,
-    /// The stream of the last request since the owner last offered to write.
+    /// The stream of the latest request; `None` if the owner has offered to write since that
+    /// request.
     asked_of: Option<StreamId>,
 }
 

@@ -1,7 +1,7 @@
 //! The handles of named consumers: making, listing, acknowledging and forgetting them. Their stored
 //! form is in `consumers`.
 //!
-//! Any thread.
+//! Any thread may call this code.
 
 use crate::consumers::{ConsumerPlace, OpenConsumer};
 use crate::core::locked;
@@ -109,8 +109,7 @@ impl Log {
     }
 
     /// Removes the consumer of this name, and returns whether there was one. The removal is durable
-    /// when this returns. The owner's next trim drops the part of the log that only this consumer
-    /// retained.
+    /// when this returns. The next trim of the log drops the part that only this consumer retained.
     ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Closed`], [`Error::Device`].

@@ -1,7 +1,8 @@
 //! Named consumers: readers of the log whose positions are stored from one opening to the next.
 //!
-//! Any thread. A consumer has a pin (`retention`) and a file `consumer.NAME` in the log's folder.
-//! The file has two slots of sealed blocks, which are written in turn:
+//! Any thread may call this code. A consumer has a pin (`retention`) and a file `consumer.NAME` in
+//! the log's folder. The file has two slots, which are written in turn; a slot has one sealed block
+//! for each 480 streams:
 //!
 //! ```text
 //! block: 12 .. 16 number in its slot u32 | 16 log id u128 | 32 seq u64 | 40 most bytes u64 | 48 mark u64 | 56 streams u32 | zeros
@@ -13,8 +14,8 @@
 //! 2. A position is durable in the file before the pin moves to it. After a crash the consumer is
 //!    at a position that it has acknowledged, and the log has everything from that position on.
 //! 3. A consumer's position never falls.
-//! 4. A pin that was lost in a trim lies below the start of the log. After a crash the file alone
-//!    therefore shows whether the consumer is lost.
+//! 4. A consumer is lost when a trim has passed its position. That position is then below the start
+//!    of the log, so after a crash the file alone shows whether the consumer is lost.
 //!
 //! A crash leaves the position that was acknowledged last, or the position before it if the crash
 //! interrupted the write.

@@ -1,10 +1,9 @@
 //! Copying a log: the records between two positions of each stream, into another directory and
 //! under another id.
 //!
-//! One thread copies, while other threads append to the log and write it. The caller keeps the log
-//! from being trimmed above the positions at which the copy begins. The source does not change.
-//! Positions are the same in the copy, and so are the bytes of records; segments and control files
-//! are made anew.
+//! One thread copies, while other threads append to the log and write it. The caller must prevent
+//! trims above the positions at which the copy begins. The source does not change. Positions are
+//! the same in the copy, and so are the bytes of records; segments and control files are made anew.
 //!
 //! 1. A copy has another log id than its source. Both logs may be used further, and each refuses a
 //!    segment of the other as foreign.
@@ -70,10 +69,10 @@ impl Log {
     /// depends on is also below the ends, or the record names the dependencies that are missing.
     /// Everything that was durable before the call is below the ends.
     ///
-    /// A record does not name dependencies that were durable when it was appended. Therefore no
-    /// record above any of the ends may have been durable when the last end was read. Reading all
-    /// ends takes a few loads; if a write to the device ended between these loads, the ends are
-    /// read again.
+    /// A record does not name dependencies that were durable when it was appended, so none of these
+    /// may be missing from the cut. Therefore no record above any of the ends may have been durable
+    /// when the last end was read. Reading all ends takes a few loads; if a write to the device
+    /// ended between these loads, the ends are read again.
     ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Closed`].
@@ -96,8 +95,9 @@ impl Log {
     }
 
     /// Copies the records between `from` and `to` of each stream. `from` is the start of the
-    /// records to copy, and no trim may go above it meanwhile. `to` is a cut. `step` is called with
-    /// the bytes of each piece after the piece is copied; an error of `step` ends the copying.
+    /// records to copy; no trim may go above `from` during the copy. `to` is a cut. `step` is
+    /// called with the bytes of each piece after the piece is copied; an error of `step` ends the
+    /// copying.
     ///
     /// # Errors
     /// The errors of `step`; [`Error::NotInFiles`] if the log is in NVRAM; [`Error::Read`],

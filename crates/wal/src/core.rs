@@ -1,7 +1,7 @@
 //! The inside of an open stream: the log buffer, the medium, and the steps that connect them.
 //!
 //! All handles, sessions and background threads share it. The hot path is [`Core::append`]. A
-//! leader, or a thread that waits, calls the [`Medium`] to make filled bytes durable.
+//! leader or a waiting thread calls the [`Medium`] to make filled bytes durable.
 //!
 //! Invariants:
 //!

@@ -8,7 +8,7 @@ use katydid_kernels::sync::SyncTally;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Writes to segments (each one or more system calls).
+    /// Writes to segments; a write takes one or more system calls.
     pub writes: u64,
     /// Writes and syncs that made more bytes durable.
     pub syncs: u64,
@@ -39,8 +39,8 @@ pub struct Counters {
     /// Nanoseconds that threads had waited for the thread that syncs for their slot. This time is
     /// part of `completion_ns`.
     pub slot_wait_ns: u64,
-    /// Nanoseconds of the writes and syncs that made something durable. The times of writes in
-    /// flight at the same time are added.
+    /// Nanoseconds of the writes and syncs that made something durable. If writes overlap in time,
+    /// each of them counts in full.
     pub sync_ns: u64,
     /// Bytes of the log on their way to durability, integrated over time. `byte_ns / bytes_synced`
     /// is the mean time in nanoseconds from a byte's reservation to its durability (Little's law).
@@ -54,9 +54,11 @@ pub struct Counters {
     pub stalls: u64,
     /// Bytes of the log that inserter `Chunked` has filled with padding.
     pub padding: u64,
-    /// Bytes that inserter `Grasshopper` found filled by crawling.
+    /// Bytes over which inserter `Grasshopper` crawled, record by record, to find the filled
+    /// frontier.
     pub crawled: u64,
-    /// Bytes that inserter `Grasshopper` found filled by hopping.
+    /// Bytes over which inserter `Grasshopper` hopped, a filled range at a time, to find the filled
+    /// frontier.
     pub hopped: u64,
     /// Times the syncer thread woke up.
     pub syncer_wakeups: u64,

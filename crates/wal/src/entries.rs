@@ -1,8 +1,8 @@
 //! Positions of entries that a program numbers one by one, such as those of a Raft log.
 //!
-//! Pure but for reading the log in [`EntryIndex::rebuild`]; one thread at a time. The index is in
-//! memory only and costs 16 bytes an entry; a program that opens a log reads the log once to make
-//! the index. Invariants:
+//! One thread at a time uses an index. Only [`EntryIndex::rebuild`] reads the log; all other
+//! functions are pure. The index is in memory only and costs 16 bytes an entry. A program that
+//! opens a log reads the log once to make the index. Invariants:
 //!
 //! 1. The numbers in the index are consecutive. An entry that is pushed out of order is refused,
 //!    and changes nothing.
@@ -100,8 +100,8 @@ impl EntryIndex {
         Self::default()
     }
 
-    /// Makes the index of the entries that the stream has, written or not. `step` returns the
-    /// meaning of each record.
+    /// Makes the index of all entries that were appended to the stream. Entries that are only in
+    /// memory are written first. `step` returns the meaning of each record.
     ///
     /// # Errors
     /// [`EntryError::OutOfOrder`] if the numbers do not follow each other; [`EntryError::Log`].
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(entries.truncate_from(2), Some(position(10).lsn), "all of them");
         assert_eq!(entries.numbers(), 10..10);
         entries.add(10, position(10)).expect("the same number again");
-        // A snapshot replaces all entries, and numbers of entries that were never appended.
+        // A snapshot may replace all entries, and also numbers whose entries were never appended.
         assert_eq!(entries.trim_before(30), None);
         entries.add(11, position(11)).expect_err("long gone");
         entries.add(30, position(30)).expect("the next");

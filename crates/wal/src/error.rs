@@ -1,7 +1,7 @@
 //! Errors of the log: one enum for each family of operations, and [`Error`] for calls that meet
 //! several.
 //!
-//! Pure; any thread. All errors are `Clone`, because every waiter and every later caller gets the
+//! Errors are plain values. They are `Clone`, because every waiter and every later caller gets the
 //! first failure of a log.
 
 use crate::control::FORMAT_VERSION;
@@ -17,7 +17,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An earlier write or sync failed. No commit is acknowledged any more, and reads go on.
+    /// An earlier write or sync failed. No commit is acknowledged any more, but reads still work.
     /// Opening the log again recovers it.
     #[error("the log was shut by an earlier failure: {cause}")]
     Poisoned {
@@ -58,7 +58,7 @@ pub enum Error {
     BeyondEnd {
         /// Requested position.
         at: Lsn,
-        /// The frontier that the position is beyond.
+        /// The frontier, which lies below the position.
         end: Lsn,
     },
     /// The call needs a log in files: a log in NVRAM has no segments that could be copied.
@@ -213,7 +213,7 @@ pub enum OpenError {
         /// First position in the segment.
         from: Lsn,
     },
-    /// A segment's header or length is wrong, which no crash can cause.
+    /// A segment's header or length is wrong in a way that no crash can cause.
     #[error("segment {file} is corrupt: {reason}")]
     CorruptSegment {
         /// The segment.
@@ -221,8 +221,8 @@ pub enum OpenError {
         /// The fault.
         reason: &'static str,
     },
-    /// A record that was known to be durable is damaged. Cutting the log there would lose
-    /// acknowledged records.
+    /// A record that was known to be durable is damaged. Ending the log before that record would
+    /// lose acknowledged records.
     #[error("the log is corrupt at {at} in {file}, below its durable end {durable}")]
     CorruptBelowDurable {
         /// Start of the first invalid record.

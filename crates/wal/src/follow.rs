@@ -1,6 +1,6 @@
 //! Following a stream: reading its durable records, and waiting for the next one.
 //!
-//! Any thread; a follower belongs to one thread at a time. Followers and writing threads share only
+//! Any thread may use a follower, one thread at a time. Followers and writing threads share only
 //! the durable frontier. Invariants:
 //!
 //! 1. A record that a follower returns is durable: its reader sees nothing beyond the durable
@@ -161,7 +161,7 @@ impl Follower {
         }
     }
 
-    /// Blocks until the log above [`Follower::position`] is durable.
+    /// Blocks until the log is durable beyond [`Follower::position`].
     ///
     /// # Errors
     /// [`Error::Closed`] or [`Error::Poisoned`] if the log has ended. [`Error::Device`] if the
@@ -171,7 +171,7 @@ impl Follower {
         block_on(&log, |context| self.poll_more(context))
     }
 
-    /// Returns ready when the log above [`Follower::position`] is durable, even if the only record
+    /// Returns ready if the log is durable beyond [`Follower::position`], even if the only record
     /// there is one of the log's own. Otherwise registers the waker, in place of an earlier one.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Sizes of the segments of a log in files, computed from a segment's index, and the file and
 //! offset of each position.
 //!
-//! Pure; any thread. All segments of a log have one size, or each segment is twice as large as the
+//! Pure functions. All segments of a log have one size, or each segment is twice as large as the
 //! segment before, up to a maximum (docs/adr/0049-segments-double.md).
 //!
 //! 1. Sizes never fall from one index to the next, so a trimmed segment's file can be reused

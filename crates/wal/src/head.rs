@@ -1,7 +1,7 @@
 //! The dependencies that stand before the payload of a record, and recovery's decision which
 //! records are kept.
 //!
-//! Pure; any thread.
+//! Pure functions.
 //!
 //! ```text
 //! 0        2      4             8     16

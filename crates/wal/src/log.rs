@@ -1,14 +1,14 @@
 //! An open log, as its users see it: one or more streams that commit as one.
 //!
-//! Any thread. A log of one stream is the common case. With several streams, each worker appends to
-//! a stream of its own, and workers share no word of memory (P-WAL; Cicada + P-WAL, section III). A
-//! record names the positions in other streams that its transaction depends on, and from these
-//! alone recovery decides which records survive (`head.rs`, `docs/recovery.md`). The log does not
-//! order transactions: a program replays them in the order of their commit stamps.
+//! Any thread may call this code. A log of one stream is the common case. With several streams,
+//! each worker appends to a stream of its own, and workers share no word of memory (P-WAL; Cicada +
+//! P-WAL, section III). A record names the positions in other streams that its transaction depends
+//! on, and from these alone recovery decides which records survive (`head.rs`, `docs/recovery.md`).
+//! The log does not order transactions: a program replays them in the order of their commit stamps.
 //!
-//! Differences from the papers: no counter numbers the records (section III-A of Cicada + P-WAL has
-//! one), and a committer looks at the streams that it depends on, not at the least durable position
-//! of all streams (P-WAL's rule, for which there is [`Log::everything`]).
+//! Differences from the papers: no counter numbers the records, as one does in section III-A of
+//! Cicada + P-WAL. A committer waits for the streams that it depends on; in P-WAL it waits for the
+//! least durable position of all streams. [`Log::everything`] provides P-WAL's rule.
 
 use crate::completion::{Completion, Completions};
 use crate::counters::Counters;
@@ -274,9 +274,10 @@ impl Log {
         })
     }
 
-    /// Trims each stream to its position in `to`, as far as no pin retains it; see
-    /// [`Stream::trim`]. A crash during the trim may leave some streams trimmed and others not. The
-    /// next replay must therefore begin at `to`, or at a later cut: see [`Log::replay`].
+    /// Trims each stream to its position in `to`, or to the lowest position that a pin retains, if
+    /// that is lower; see [`Stream::trim`]. A crash during the trim may leave some streams trimmed
+    /// and others not. The next replay must therefore begin at `to`, or at a later cut: see
+    /// [`Log::replay`].
     ///
     /// # Errors
     /// Those of [`Stream::trim`].
@@ -380,9 +381,9 @@ impl Log {
 
     /// Closes the log: refuses further appends, makes everything appended durable, notes a clean
     /// end, ends the background threads, and unlocks the directory. (A log in NVRAM keeps its
-    /// memory, and can be opened again when the last handle, session, reader and future of the
-    /// closed log is dropped.) Records that other threads are appending at this moment may be in
-    /// the log or not; their calls return whether they are. Reading goes on.
+    /// memory, and can be opened again only after the last handle, session, reader and future of
+    /// the closed log is dropped.) Records that other threads are appending at this moment may be
+    /// in the log or not; their calls return whether they are. Readers still work afterwards.
     ///
     /// When this returns, no call of this log uses the directory any more: calls under way have
     /// ended, and later ones fail with [`Error::Closed`]. A second call waits for the first and has

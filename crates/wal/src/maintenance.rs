@@ -129,7 +129,8 @@ impl Maintenance {
         self.answered.notify_all();
     }
 
-    /// Asks without waiting, unless an attempt is under way or the last one found no space.
+    /// Asks for space without waiting. Does nothing if an attempt is under way, or if the last
+    /// attempt found no space.
     pub(crate) fn nudge(&self) {
         let mut asks = self.lock();
         if asks.asked == asks.answered && !asks.no_space && !asks.over {
@@ -155,7 +156,7 @@ impl Maintenance {
         ticket
     }
 
-    /// Waits until `enough` holds, or an attempt has ended that began after the request.
+    /// Waits until `enough` holds, or until an attempt that began after the request has ended.
     pub(crate) fn wait(&self, ticket: u64, enough: impl Fn() -> bool) -> Result<(), Refusal> {
         let mut asks = self.lock();
         loop {

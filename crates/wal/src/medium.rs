@@ -1,6 +1,6 @@
 //! Chooses the medium of a stream that is opened, checked or inspected: files, or NVRAM.
 //!
-//! No other module chooses. Recovery of the chosen medium makes the stream's
+//! No other module makes this choice. Recovery of the chosen medium makes the stream's
 //! [`Parts`](crate::core::Parts), which the modules above use without knowing the medium.
 
 use crate::control::{CONTROL_NAME, ControlState};

@@ -1,6 +1,6 @@
 //! The medium of a log, and the settings that belong to it.
 //!
-//! Pure; any thread. A medium has only the settings that have a meaning for it.
+//! Plain values and pure functions. A medium has only the settings that have a meaning for it.
 
 use katydid_device::nvram::Persistence;
 use katydid_kernels::insert::{BufferSizes, InserterDesign};
@@ -101,9 +101,9 @@ pub enum MediumOptions {
     NvLogging {
         /// The heap.
         memory: NvramOptions,
-        /// Number of entries, of 8 bytes each beside the heap: the maximum number of physical
-        /// records that the log holds between two trims. Default 0: one for each 64 bytes of the
-        /// heap. A power of two from 64 to 268,435,456. Only a new log uses this value.
+        /// Number of entries, which take 8 bytes each outside of the heap: the maximum number of
+        /// physical records that the log holds between two trims. Default 0: one for each 64 bytes
+        /// of the heap. A power of two from 64 to 268,435,456. Only a new log uses this value.
         entries: u64,
     },
 }
@@ -121,8 +121,8 @@ pub struct FileOptions {
     /// segments have that size, and the log is prepared for full speed from its first record on.
     pub first_segment_bytes: u64,
     /// Number of segments kept prepared beyond the one being written, and of trimmed segments kept
-    /// for reuse. Default 2; from 1 to 1,024. More segments hide slower preparation at the price of
-    /// disk space.
+    /// for reuse. Default 2; from 1 to 1,024. With more segments the log stands slower preparation,
+    /// and takes more of the disk.
     pub spare_segments: usize,
     /// Size of the log buffer, the ring in memory where records wait to be written. A power of two
     /// from 16 KiB to 1 GiB. Default: the result of [`FileOptions::ring_bytes_for`] for the number

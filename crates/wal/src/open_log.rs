@@ -1,7 +1,7 @@
 //! The parts of an open log that all its handles share: its streams, its gate, and its end.
 //!
-//! Any thread. [`Log`](crate::Log) and [`Stream`](crate::Stream) are handles; sessions and futures
-//! hold a handle. Dropping the last handle closes the log. Invariants:
+//! Any thread may call this code. [`Log`](crate::Log) and [`Stream`](crate::Stream) are handles;
+//! sessions and futures hold a handle. Dropping the last handle closes the log. Invariants:
 //!
 //! 1. One gate stands before the directory and every stream's folder, so a failure of one stream
 //!    shuts all streams. The gate belongs to the log, or to the program that opened the log behind
@@ -107,8 +107,8 @@ impl Drop for OpenStream {
     }
 }
 
-/// Makes everything appended durable. With `mark` also stores on the medium that everything is
-/// durable.
+/// Makes everything appended durable. If `mark` is set, also stores on the medium that everything
+/// is durable.
 fn finish(core: &Core, mark: bool) -> Result<()> {
     core.wait(core.frontiers().reserved(), Durability::Durable)?;
     if mark && !core.medium.is_unused(core) {

@@ -1,8 +1,8 @@
 //! Options for opening a log.
 //!
-//! Pure; any thread. Designs that exist side by side are variants of enums, with their own
-//! settings. The kind of the log and the number of its streams are fixed when the log is created;
-//! all other options may differ at each opening.
+//! Plain values and pure functions. Designs that exist side by side are variants of enums, with
+//! their own settings. The kind of the log and the number of its streams are fixed when the log is
+//! created; all other options may differ at each opening.
 
 use crate::medium_options::{FileOptions, MediumOptions, NvramOptions, entries_valid, reserve_bytes_max};
 use katydid_device::nvram::Persistence;
@@ -48,7 +48,7 @@ pub struct Options {
     pub run_ahead_bytes: usize,
     /// I/O method for the files of the log, and for the files of a database whose log is in NVRAM.
     /// Default: `Direct`. `Uring` falls back to `Direct` where the kernel provides no ring, and
-    /// `Direct` to `Buffered` where the file system refuses;
+    /// `Direct` to `Buffered` where the file system refuses direct I/O;
     /// [`Stream::method`](crate::Stream::method) returns the method in use. See
     /// [`Options::device`].
     pub method: Method,
@@ -144,9 +144,9 @@ impl Options {
         self
     }
 
-    /// Returns these options with the method that suits a device, and, for a log in files, with its
-    /// write size. Choose the medium before, because choosing it later replaces these settings. The
-    /// number of writes in flight is unchanged: see
+    /// Returns these options with the I/O method that suits a device and, for a log in files, with
+    /// the device's write size. Choose the medium before this call, because choosing a medium
+    /// replaces these settings. The number of writes in flight is unchanged: see
     /// [`SyncDesign::Adaptive`](crate::SyncDesign::Adaptive).
     ///
     /// ```no_run

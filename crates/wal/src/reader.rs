@@ -1,15 +1,16 @@
 //! Reading the log's records in order, or one by its LSN.
 //!
-//! Any thread; each reader belongs to one thread. Readers and writing threads share only two
-//! frontiers: readers see records that were written, never records that are only in memory.
+//! Any thread may read; each reader belongs to one thread. Readers and writing threads share only
+//! two frontiers: readers see records that were written, never records that are only in memory.
 //!
 //! 1. Between the start and the written frontier there are only records, without gaps. Bytes there
 //!    that are no valid record are damage: the reader returns an error that names their file and
 //!    position, and never takes the damage for the end.
 //! 2. Segments may be recycled while they are read. Before a reader reports damage, it therefore
 //!    compares the position with the start once more.
-//! 3. Memory is one window plus one logical record (at most 64 MiB), whatever the log contains: the
-//!    reader skips fragments up to the last one, and collects the others backwards from there.
+//! 3. A reader takes the memory of one window and one logical record (at most 64 MiB), whatever the
+//!    log contains: the reader skips fragments up to the last one, and collects the others
+//!    backwards from there.
 
 use crate::error::ReadError;
 use crate::recover::scan::follows;
@@ -68,8 +69,8 @@ pub struct Record {
     /// The LSN that identifies the record: the start of its last fragment, or of the record if it
     /// has no fragments.
     pub lsn: Lsn,
-    /// Start of the record's first fragment; equal to `lsn` for records without fragments. Trimming
-    /// up to here keeps the record.
+    /// Start of the record's first fragment; equal to `lsn` for records without fragments. A trim
+    /// up to this position keeps the record.
     pub first: Lsn,
     /// Exclusive end of the record, which is durable when the durable frontier has reached this
     /// position.
@@ -173,7 +174,7 @@ impl Reader {
     /// Useful for a caller that reads a large part of the log.
     #[must_use]
     pub fn read_ahead(mut self) -> Self {
-        // Records of any other layout are in memory.
+        // Records of any other layout are in memory, where reading ahead gains nothing.
         if self.source.layout() == Layout::InLine {
             self.source = Arc::new(ReadAhead::new(self.source, self.at, self.extent.written()));
         }

@@ -1,6 +1,6 @@
 //! The owner and the pins that keep the log from being trimmed.
 //!
-//! Any thread. The owner of a log says from where on it needs the log
+//! Any thread may call this code. The owner of a log says from where on it needs the log
 //! ([`Stream::trim`](crate::Stream::trim)); a pin names such a position for another user, such as a
 //! backup or a consumer of the records. The log is trimmed to the least of these positions. A pin
 //! has a maximum of bytes: if it is farther behind the end of the log when the owner trims, the pin
@@ -10,9 +10,9 @@
 //!
 //! Invariants:
 //!
-//! 1. While a pin is held, no trim that began after it was taken goes above its positions. A trim
-//!    that began before stores its target in `floor` under the latch, and a pin below `floor` is
-//!    refused.
+//! 1. While a pin is held, a trim that began after the pin was made does not go above the pin's
+//!    positions. A trim that began earlier has stored its target in `floor` under the latch, and a
+//!    pin below `floor` is refused.
 //! 2. A pin that is lost stays lost, and its holder can see it ([`Pin::is_held`]).
 //! 3. Every position of a pin is the start of a record, or was the durable frontier when it was
 //!    named: a trim may end there.
@@ -32,7 +32,7 @@ pub(crate) struct Retention {
     /// The greatest position that the owner has trimmed to, for each stream. Stored (Release) under
     /// `state`, loaded (Acquire) by any thread.
     owner: Box<[AtomicU64]>,
-    /// A leaf latch.
+    /// This is a leaf latch.
     state: Mutex<State>,
 }
 

@@ -1,7 +1,7 @@
 //! The sealed 4 KiB block that control slots and segment headers share.
 //!
-//! Pure; any thread. The frame of a sealed block is the same in every version of the format, now
-//! and later, so that a program can distinguish a file of another version from a damaged one:
+//! Pure functions. The frame of a sealed block is the same in every version of the format, now and
+//! later, so that a program can distinguish a file of another version from a damaged one:
 //!
 //! ```text
 //! 0       8         12                                        4092      4096

@@ -1,9 +1,9 @@
 //! One stream of an open log: its frontiers and its space, reading and trimming.
 //!
-//! Any thread. A stream has a medium, an inserter and a sync protocol of its own, and shares no
-//! word of memory with the log's other streams. The stream is opened and closed with its
-//! [`Log`](crate::Log). A handle has one pointer to the stream's inside: appending and waiting use
-//! only that pointer, however many streams there are.
+//! Any thread may call this code. A stream has a medium, an inserter and a sync protocol of its
+//! own, and shares no word of memory with the log's other streams. The stream is opened and closed
+//! with its [`Log`](crate::Log). A handle has one pointer to the stream's inside: appending and
+//! waiting use only that pointer, however many streams there are.
 
 use crate::completion::{Completion, Completions};
 use crate::core::{Core, Use, locked};
@@ -120,10 +120,10 @@ impl Stream {
     /// Returns the used part of a log in NVRAM, in per mille of the space for appends that are not
     /// critical. `None` for logs in files, which can grow. At 1,000 such appends fail with
     /// [`AppendError::NoSpace`](crate::AppendError::NoSpace). The value is above 1,000 if critical
-    /// appends used more, or if the reserve was raised since. For logs whose records lie apart
-    /// ([`LogKind::lies_apart`]) the value is the used part of the entries or of the heap,
-    /// whichever is greater. A chunk of the heap counts as used from its first record on, until all
-    /// its records are trimmed.
+    /// appends use part of the reserve, or if the reserve was raised when the space was already
+    /// used. For logs whose records lie apart ([`LogKind::lies_apart`]) the value is the used part
+    /// of the entries or of the heap, whichever is greater. A chunk of the heap counts as used from
+    /// its first record on, until all its records are trimmed.
     pub fn fullness(&self) -> Option<u32> {
         self.core().fullness()
     }

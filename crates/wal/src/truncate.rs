@@ -1,19 +1,19 @@
 //! Truncating a stream: dropping the records of its suffix so that no crash brings them back.
 //!
-//! Any thread; one truncation or trim of a stream at a time. A truncation appends a record that
-//! names the range of positions to be dropped, and waits until the record is durable.
-//! `truncated.rs` says how readers treat the range; decision 52 says why the end of the log does
-//! not move back. Invariants:
+//! Any thread may call this code; one truncation or trim of a stream runs at a time. A truncation
+//! appends a record that names the range of positions to be dropped, and waits until the record is
+//! durable. `truncated.rs` says how readers treat the range; decision 52 says why the end of the
+//! log does not move back. Invariants:
 //!
 //! 1. The control file says that the log may have such records before the first one is appended. A
 //!    program that does not know these records refuses the log.
 //! 2. The records of the suffix that are kept are appended again above the range and below the
 //!    record that drops the range. A crash therefore leaves the suffix, or the kept records.
-//! 3. The range ends at a barrier of the inserter, so it contains every record whose append had
-//!    returned, and none that is appended afterwards.
+//! 3. The range ends at a barrier of the inserter. So it contains every record whose append
+//!    returned before the barrier, and no record that is appended after it.
 //!
-//! A crash before the record is durable leaves the suffix, perhaps with the kept records above it;
-//! a crash after that leaves the truncated log.
+//! If a crash comes before the record that drops the range is durable, the suffix remains, perhaps
+//! with the kept records above it. If it comes later, the log is truncated.
 
 use crate::append::{Append, Appended};
 use crate::core::locked;

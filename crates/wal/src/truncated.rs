@@ -1,10 +1,10 @@
 //! The truncated ranges of a stream: which records between its start and its end are dropped, and
 //! the record that names a range.
 //!
-//! Pure but for two latches; any thread. A stream is truncated by a record of kind
-//! [`Kind::TRUNCATE`]. This record is appended at the end of the stream, and names the range of
-//! positions whose records are dropped (`truncate.rs`). Positions are never used twice, and no byte
-//! of the range is changed. Invariants:
+//! Any thread may call this code, which is pure except that it takes two latches. A stream is
+//! truncated by a record of kind [`Kind::TRUNCATE`]. This record is appended at the end of the
+//! stream, and names the range of positions whose records are dropped (`truncate.rs`). Positions
+//! are never used twice, and no byte of the range is changed. Invariants:
 //!
 //! 1. A range lies below the record that names it. The range begins at the start of a record that
 //!    was not truncated, or at the durable frontier at the time of the truncation.
@@ -103,10 +103,10 @@ pub(crate) struct Truncations {
     /// Number of truncations that this opening made. Stored (Release) under `state`, read (Acquire)
     /// by readers, which look at `state` only when this number has changed.
     made: AtomicUsize,
-    /// A leaf latch.
+    /// This is a leaf latch.
     state: RwLock<State>,
-    /// Held during a truncation and during a trim, across device calls. Taken before every other
-    /// lock of the stream (invariant 4).
+    /// A thread holds this lock during a truncation or a trim, across device calls. Taken before
+    /// every other lock of the stream (invariant 4).
     pub(crate) turn: Mutex<()>,
 }
 
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(truncations.dropping(at).map(|range| range.to), to, "{at}");
             assert_eq!(skip.over(&truncations, at), to, "{at}");
         }
-        // A reader that has read all of a range is at its end.
+        // A reader that has read all of a range stands at the range's end, which is not inside.
         for (at, from) in [(80, None), (88, Some(80)), (400, Some(80)), (408, None)] {
             assert_eq!(truncations.inside(Lsn::new(at)).map(|range| range.from.get()), from, "{at}");
             assert_eq!(truncations.start_below(Lsn::new(at)).get(), from.unwrap_or(at));

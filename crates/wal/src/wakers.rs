@@ -3,15 +3,15 @@
 //! A waker runs a program's code, and may drop a task, a future, perhaps the last handle of the
 //! log. A thread that leads, writes, or appends for a caller that holds latches must not run such
 //! code. The leader therefore only collects the wakers that are due, and notifies the worker thread
-//! `katydid-log-wakers` once a round. The first future that waits starts that thread. The thread
-//! sleeps while no waker is due.
+//! `katydid-log-wakers` once for all of them. The first future that waits starts that thread. The
+//! thread sleeps while no waker is due.
 //!
 //! Pollers, leaders and the worker thread run this code. Invariants:
 //!
 //! 1. A poller counts its waker in `registered`, and then looks at the frontiers once more. A
-//!    leader that has moved a frontier looks at `registered`. A sequentially consistent fence
-//!    stands between the two steps of each. Therefore either the leader finds the waker, or the
-//!    poller finds the frontier moved.
+//!    leader that has moved a frontier looks at `registered`. Each of the two threads has a
+//!    sequentially consistent fence between its two steps. Therefore either the leader finds the
+//!    waker, or the poller finds the frontier moved.
 //! 2. No waker is called, dropped or cloned while `state` is held. The worker thread holds no latch
 //!    while it calls a waker, and keeps nothing of the log alive except this file's `Shared`: a
 //!    waker may drop the last handle, which closes the log on the worker thread like on any other
@@ -54,8 +54,8 @@ pub(crate) struct Wakers {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Held for a few instructions by pollers, leaders and the worker thread; by one poller also
-    /// while it starts that thread. A leaf latch.
+    /// Pollers, leaders and the worker thread hold this leaf latch for a few instructions; one
+    /// poller also holds it while it starts that thread.
     state: Mutex<State>,
     /// Notified when wakers have become due, or the thread is to end.
     due: Condvar,
@@ -136,7 +136,7 @@ impl Wakers {
         });
         let replaced = state.of(level).insert((end, number), waker);
         self.shared.count(&state);
-        // Between counting the waker and looking at the frontiers (invariant 1).
+        // This fence stands between counting the waker and looking at the frontiers (invariant 1).
         fence(Ordering::SeqCst);
         if settled() {
             *ticket = None;
@@ -161,7 +161,7 @@ impl Wakers {
     /// Makes each waker due if `settled` holds for its end and its level. If `settled` holds for an
     /// end, it must hold for every lower end. Calls no waker itself.
     pub(crate) fn release(&self, settled: impl Fn(Lsn, Durability) -> bool) {
-        // Between moving a frontier and looking at `registered` (invariant 1).
+        // This fence stands between moving a frontier and looking at `registered` (invariant 1).
         fence(Ordering::SeqCst);
         if self.shared.registered.load(Ordering::Relaxed) == 0 {
             return;

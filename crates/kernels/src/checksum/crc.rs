@@ -1,6 +1,6 @@
 //! CRC-32C of bytes that come in several slices.
 //!
-//! Pure; any thread.
+//! Pure functions.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

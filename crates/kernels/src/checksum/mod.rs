@@ -1,6 +1,6 @@
 //! The checksum of records, and the little-endian integers that headers consist of.
 //!
-//! Pure; any thread. On the simulated machine a checksum costs simulated time and is always zero,
+//! Pure functions. On the simulated machine a checksum costs simulated time and is always zero,
 //! because no simulation reads records back.
 
 #[cfg(not(katydid_simulated))]

@@ -104,7 +104,7 @@ fn explore_store_buffering_is_forbidden_by_fences() {
 }
 
 /// Two sequentially consistent operations on different locations do not synchronise. An explorer
-/// that lets them synchronise hides a missing Acquire beside them.
+/// that let them synchronise would hide a missing Acquire.
 #[test]
 fn explore_a_sequentially_consistent_operation_publishes_its_own_location_only() {
     let found = outcomes(|| {

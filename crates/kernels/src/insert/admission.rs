@@ -17,8 +17,8 @@
 //!    lock, so the limits stored last come from the newest frontiers. The caller reads the prepared
 //!    end before it takes the lock, so a limit from an older prepared end may be stored last. A
 //!    limit that is too low is harmless, because an appender that is refused refreshes it.
-//! 4. The run-ahead limit is a bound of the start of a reservation, measured from `filled`.
-//!    Reservations by addition may exceed it by `slack`.
+//! 4. The run-ahead limit bounds the distance from `filled` to the start of a reservation.
+//!    Reservations by addition may exceed the limit by `slack`.
 //! 5. In a log of entries (`nv_entries`, `nv_logging`) positions are those of entries, with 8
 //!    positions for each record. Only the prepared end limits a reservation. Each adder adds one
 //!    entry at a time. The reserve is a number of entries: the maximum number of records that fit
@@ -77,8 +77,8 @@ struct Limits {
     critical: AtomicU64,
     /// Maximum start of any reservation.
     start: AtomicU64,
-    /// True if nothing is admitted any more. Read by appenders that fill a chunk which they
-    /// reserved before.
+    /// True if nothing is admitted any more. Appenders that fill a chunk which they reserved
+    /// earlier read this flag.
     shut: AtomicBool,
 }
 
@@ -86,8 +86,8 @@ struct Limits {
 #[derive(Debug)]
 pub struct Admission {
     limits: CachePadded<Limits>,
-    /// Bytes that only critical reservations may use. The latch also guards the storing of limits
-    /// (invariant 3). A leaf latch.
+    /// Bytes that only critical reservations may use. This leaf latch also guards the storing of
+    /// limits (invariant 3).
     reserve: Mutex<Reserve>,
     /// The standing part of the reserve in bytes; `standing_first` is its size at position 0
     /// (invariant 6). The two are equal if the reserve does not grow.

@@ -1,6 +1,6 @@
 //! The designs by name, and the settings of each.
 //!
-//! Pure; any thread.
+//! Pure functions.
 
 use super::aether::{Aether, InTurn, ReleaseQueue, UnderLatch};
 use super::bitmap::BitmapInserter;

@@ -1,5 +1,5 @@
 //! Whole logs under Miri: the ring's bytes are written and read without synchronisation of their
-//! own, so a wrong frontier shows as a data race there. The logs are small because Miri is slow.
+//! own, so Miri reports a wrong frontier as a data race. The logs are small because Miri is slow.
 //! Without Miri these are ordinary tests.
 
 use crate::segment::Extent;
@@ -105,7 +105,7 @@ other_inserters! {
 }
 
 /// More bytes are filled than one write takes, so the first write ends in the middle of a record. A
-/// thread that waited for a record below that end can read it.
+/// thread that waited for a record below that end can read the record.
 #[test]
 fn what_a_write_of_the_largest_size_covers_can_be_read() {
     for inserter in InserterKind::ALL {

@@ -1,10 +1,11 @@
 //! The medium of a stream: where its records lie, and how filled bytes become durable.
 //!
 //! [`Medium`] has two implementations: `files/` writes segments, `nvram/medium.rs` persists memory.
-//! The rest of the log calls the trait, and need not know the kind. Recovery makes the medium, and
-//! everything else that depends on the kind ([`Parts`]).
+//! The rest of the log calls the trait, and need not know the kind of the log. Recovery makes the
+//! medium, and everything else that depends on the kind ([`Parts`]).
 //!
-//! Any thread. Methods that take a [`Core`] are called with the core that the medium belongs to.
+//! Any thread may call this code. Methods that take a [`Core`] are called with the core that the
+//! medium belongs to.
 //!
 //! Invariants of every implementation:
 //!
@@ -69,8 +70,8 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Returns the space that a log ending at `reserved` uses.
     fn space(&self, reserved: Lsn) -> Use;
 
-    /// Returns the maximum number of bytes between the start and the reserved frontier, if the
-    /// medium's size is fixed and `slack` bytes cannot be used.
+    /// Returns the maximum number of bytes between the start and the reserved frontier when `slack`
+    /// bytes cannot be used; `None` if the medium's size is not fixed.
     fn capacity(&self, slack: u64) -> Option<u64>;
 
     /// Returns the used part of the space for normal appends, in per mille, if the medium's size is
@@ -143,8 +144,8 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// returns whether it succeeded.
     fn try_here(&self, core: &Core, end: Lsn, level: Durability) -> bool;
 
-    /// Waits until there is no hole below `end`, for kinds whose acknowledgement does not imply
-    /// that.
+    /// Waits until there is no hole below `end`, if the log's kind acknowledges records above
+    /// holes.
     fn settle(&self, core: &Core, end: Lsn);
 
     /// Decides on the next write. Called by one thread at a time: rules of
@@ -157,7 +158,8 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Ends a write after [`Medium::perform`] has panicked.
     fn abandon(&self, core: &Core, write: &Planned);
 
-    /// Makes all written bytes durable; with `again` syncs even if they are durable already.
+    /// Makes all written bytes durable; if `again` is set, syncs even if all of them are durable
+    /// already.
     fn sync(&self, core: &Core, again: bool);
 
     /// Returns whether the medium keeps everything below `to`.

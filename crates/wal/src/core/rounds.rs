@@ -1,6 +1,6 @@
 //! The stream as its sync protocol sees it.
 //!
-//! Runs on any thread that the protocol makes a leader.
+//! Any thread that the protocol makes a leader runs this code.
 
 use super::Core;
 use crate::options::Background;

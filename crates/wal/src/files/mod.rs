@@ -59,7 +59,7 @@ pub(crate) fn parts(
     // SAFETY: no other thread has the ring yet.
     unsafe { ring.fill(end.floor_block(), &[tail], 0) };
     let sizes = options.buffer_sizes(settings.ring_bytes);
-    // One half of the ring can be filled while the other is written.
+    // A write has at most half of the ring, so that appends can fill the other half meanwhile.
     let write_bytes_max = (settings.write_bytes_max as u64).min(settings.ring_bytes as u64 / 2);
     let writer = Writer::new(segments.clone(), ring.clone(), end, write_bytes_max);
     Parts {

@@ -12,8 +12,8 @@
 //! 2. Several writes are under way only if each is durable by itself. At most one of them, the
 //!    last, ends within a block. No write is planned above such a write, because both writes would
 //!    write the block in which it ends.
-//! 3. The frontiers advance, under the latch, over the first flights that have ended well. After a
-//!    failure the frontiers do not move.
+//! 3. The frontiers advance, under the latch, over a flight only if that flight and all earlier
+//!    ones have ended without failure. After a failure the frontiers do not move.
 //! 4. A write may end within a record. The public durable frontier is the last end of a record
 //!    below `durable`. Records store this frontier, and recovery refuses a log that ends below it.
 //! 5. While a flight is in `flights`, its bytes stay in the ring, because `written` lies below
@@ -43,10 +43,11 @@ pub(super) struct Writer {
     /// The writes under way. A thread holds this leaf latch for a moment when it plans a write and
     /// when a write has ended.
     leader: Mutex<LeaderState>,
-    /// A copy of the block that holds the filled frontier, from which that block is written. Held
-    /// during the write of that block, one write at a time. Taken before `leader`.
+    /// A copy of the block that holds the filled frontier; a write of that block takes the bytes
+    /// from this copy. One thread at a time writes the block, and holds this latch meanwhile. Taken
+    /// before `leader`.
     tail: Mutex<AlignedBuffer>,
-    /// Held during a sync. Taken before `leader`.
+    /// A thread holds this latch during a sync. Taken before `leader`.
     syncing: Mutex<()>,
     write_bytes_max: u64,
     /// The end of the last record that is written as a whole. Stored (Release) by the leader, read
@@ -105,13 +106,14 @@ impl Writer {
         let mut step = 0;
         loop {
             let scan = core.inserter.scan(&core.buffer);
-            // After 16 steps the leader serves the waiters whose records are filled.
+            // After 16 steps the leader waits for `own` no longer, if it can write for other
+            // waiters, whose records are filled.
             if scan.filled >= own.get() || (step > 16 && scan.filled > planned) || core.is_over() {
                 return scan;
             }
             // With open chunks the second scan follows at once, because a scan passes only chunks
-            // that have not changed since the scan before. After that the leader rests, so that the
-            // owner of the hole can fill it.
+            // that have not changed since the previous scan. After that the leader rests, so that
+            // the owner of the hole can fill it.
             if step > 0 || core.in_order {
                 rest(step);
             }
@@ -148,9 +150,9 @@ impl Writer {
         }
         let mut to = end.min(from.plus(self.write_bytes_max));
         let mut parallel = durable && leader.flights.len() + 1 < ask.depth as usize;
-        // The last write that may be in flight also takes the tail, which is the begun block at the
-        // end. An earlier write takes the tail only if the leader's own record ends in it, or if
-        // there is nothing else to write.
+        // The last write that may be in flight also takes the tail: the block at the end, which is
+        // not full. An earlier write takes the tail only if the leader's own record ends in it, or
+        // if there is nothing else to write.
         let whole = to.floor_block();
         if parallel && whole > from && whole >= ask.own {
             to = whole;
@@ -303,7 +305,8 @@ impl Writer {
             self.decide(&mut leader, &scan, ask)
         };
         if matches!(plan, Plan::Nothing { all: false, under_way: false, needs_sync: false }) {
-            // There are only holes, and their owners need the processor.
+            // Every byte that could be written is above a hole, and the threads that fill the holes
+            // need the processor.
             rest(0);
         }
         plan

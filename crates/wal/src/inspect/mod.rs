@@ -1,7 +1,7 @@
 //! Looking at a log without changing anything, whatever state it is in.
 //!
-//! One thread. Files are opened for reading only (`stream.rs` looks at one stream). A log that
-//! cannot be opened can still be inspected.
+//! One thread runs an inspection, and opens files for reading only. `stream.rs` looks at one
+//! stream. A log that cannot be opened can still be inspected.
 
 mod stream;
 
@@ -72,12 +72,12 @@ impl Inspection {
     }
 
     /// Returns all valid records of users. The records of one stream come in the order of the
-    /// stream; of several streams, the record with the least stamp comes next. An error ends the
-    /// records of its stream, and the records of the other streams follow. `from` is the same as
-    /// for [`Log::replay`](crate::Log::replay). Without `from`, records are read from the start of
-    /// each stream. If a crash has interrupted a trim, [`Survival`] may then be wrong for records
-    /// that a checkpoint has made unnecessary. A record without a stamp is an error;
-    /// [`StreamInspection::records`] also reads records without stamps.
+    /// stream; among the next records of all streams, the one with the least stamp comes first. An
+    /// error ends the records of its stream, and the records of the other streams follow. `from` is
+    /// the same as for [`Log::replay`](crate::Log::replay). Without `from`, records are read from
+    /// the start of each stream. In that case, if a crash has interrupted a trim, [`Survival`] may
+    /// be wrong for records that a checkpoint has made unnecessary. A record without a stamp is an
+    /// error; [`StreamInspection::records`] also reads records without stamps.
     ///
     /// # Errors
     /// If a position is outside its stream.

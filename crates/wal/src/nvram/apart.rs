@@ -6,10 +6,10 @@
 //!
 //! | step | who else sees it |
 //! |---|---|
-//! | 1. admission, and a place in the heap: an arena is held until the end | no other thread |
+//! | 1. admission, and a place in the heap; an arena is held until step 5 ends | no other thread |
 //! | 2. the object is copied there | no other thread |
 //! | 3. the mark announces a reservation; a `fetch_add` gives the position | scans see a hole |
-//! | 4. the entry is stored, not set | no other thread |
+//! | 4. the entry is stored without a lap, so it is not set | no other thread |
 //! | 5. the mark counts the position as filled | scans pass it; commits persist object and entry |
 //!
 //! In `nv_logging` step 3 comes before step 2, and the thread persists the object after step 2. In
@@ -26,8 +26,8 @@
 //!    are set.
 //! 3. No lock guards the position; in the report a lock does.
 //!
-//! A crash before the entry is set leaves an object that no entry names. A crash after the entry is
-//! persisted leaves the record. A crash in between leaves one or the other.
+//! If a crash comes before the entry is set, no entry names the object. If it comes after the entry
+//! is persisted, the record survives. In between, either may be the case.
 
 use super::entries::{ENTRY, Entries};
 use katydid_kernels::insert::{
@@ -85,7 +85,7 @@ impl Apart {
     }
 
     /// Returns the number of bytes of records that the memory surely holds between two trims, if
-    /// `slack` positions are lost.
+    /// `slack` positions cannot be used.
     pub(crate) fn capacity(&self, slack: u64) -> u64 {
         let chunks = self.arenas.chunks() * self.chunk_bytes_sure();
         let entries = self.positions().saturating_sub(slack) / ENTRY;

@@ -23,8 +23,8 @@
 //!    simulated memory whether the memory has crashed. Bytes that were persisted too late are
 //!    therefore not acknowledged.
 //! 5. A request without a waiter persists on the calling thread, if no other thread is persisting
-//!    or copying below. If another thread is, the requesting thread tries 16 times and leaves the
-//!    rest to the syncer, because threads that copy persist nothing.
+//!    or copying below the requested position. If one is, the requesting thread tries 16 times and
+//!    leaves the rest to the syncer, because threads that copy persist nothing.
 //!
 //! `nvram/recover.rs` describes what a crash leaves.
 
@@ -68,7 +68,7 @@ pub(super) fn parts(options: &Options, store: NvStore, incarnation: u32, end: Ls
             (Admission::new(&sizes), inserter, sizes.physical_bytes_max())
         }
         Some(apart) => {
-            // One slot more, for the log's own records.
+            // One slot more than there are sessions, for the log's own records.
             let inserter: Box<dyn Inserter> =
                 Box::new(ApartInserter::new(options.sessions_max + 1, apart.clone()));
             (Admission::of_entries(&sizes), inserter, apart.entries.physical_bytes_max())
@@ -292,7 +292,7 @@ impl Medium for Nvram {
     fn is_settled(&self, core: &Core, end: Lsn, level: Durability) -> bool {
         let frontiers = &core.buffer.frontiers;
         if !self.store.is_direct() {
-            // The call only fails the log if its memory has crashed.
+            // The answer is not needed; the call fails the log if its memory has crashed.
             self.has_crashed(core);
             return frontiers.reached(end, level);
         }

@@ -58,7 +58,7 @@ impl Pointers {
         self.region.persist(self.at, TAIL_AT + 8);
     }
 
-    /// Returns the valid head; `None` if it was never moved.
+    /// Returns the valid head; `None` if the head was never moved.
     pub(super) fn head(&self) -> Option<Head> {
         (0..HEADS).filter_map(|which| self.head_in(which)).max_by_key(|head| head.seq)
     }
@@ -72,7 +72,7 @@ impl Pointers {
         sound.then(|| Head { seq, start: Lsn::new(start), start_incarnation: incarnation32 })
     }
 
-    /// Moves the head, persistently (rule 1). One thread at a time.
+    /// Moves the head, persistently (rule 1). Called by one thread at a time.
     pub(super) fn move_head(&self, start: Lsn, start_incarnation: u32) {
         let seq = self.head().map_or(1, |head| head.seq + 1);
         let at = seq % HEADS * HEAD_APART;
@@ -88,8 +88,9 @@ impl Pointers {
         self.region.persist(self.at + TAIL_AT, 8);
     }
 
-    /// Returns the state in the control file, corrected by head and tail. A tail that is no
-    /// position is ignored, and the walk over the entries alone decides where the log ends.
+    /// Returns the state in the control file, corrected by head and tail. If the tail is not a
+    /// valid position, it is ignored, and the walk over the entries alone decides where the log
+    /// ends.
     pub(super) fn correct(&self, state: &ControlState) -> ControlState {
         let mut state = *state;
         if let Some(head) = self.head().filter(|head| head.start > state.start) {

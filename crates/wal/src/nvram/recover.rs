@@ -1,7 +1,7 @@
 //! Opening a log in NVRAM: which records survive.
 //!
 //! One thread runs this code; its caller holds the directory's lock and has judged the control
-//! file. In this order:
+//! file. The steps of an opening:
 //!
 //! 1. The region is opened, or made if the control file says that the log was never used. Its
 //!    header must be the log's.
@@ -163,7 +163,7 @@ pub(crate) fn open(
     if end > found.prepared_end() {
         return Err(no_room(Full));
     }
-    // One slot more, for the log's own records.
+    // One slot more than there are sessions, for the log's own records.
     let memory = found.settle(walk.end, options.sessions_max + 1);
     control.update(ControlState { incarnation, durable: walk.end, ..state })?;
     write(&memory, walk.end, incarnation, Kind::RESTART, walk.end, &[]).map_err(no_room)?;

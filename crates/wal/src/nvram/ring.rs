@@ -1,8 +1,8 @@
 //! The ring of a log in NVRAM: position `lsn` lies at `lsn % size` behind the region's header.
 //!
-//! Inserters (through `PhysicalRecord`) and opening write it; opening and readers read it. The
-//! rules are those of the ring in memory (`ring.rs` of `katydid-kernels`), with the log's start in
-//! place of the written frontier:
+//! Inserters (through `PhysicalRecord`) and openings write the ring; openings and readers read it.
+//! The rules are those of the ring in memory (`ring.rs` of `katydid-kernels`), with the log's start
+//! in place of the written frontier:
 //!
 //! 1. Bytes `[start, end)` are written only by the thread that reserved them, between its
 //!    reservation and the moment it says that they are filled. In `nv_direct` that thread persists
@@ -13,8 +13,8 @@
 //! 3. Position `p + size` is reserved only when the log's start, durably, is above `p`. The start
 //!    never passes the persisted position.
 //!
-//! A crash leaves every persisted record whole. Of other records, filled or not, any words may have
-//! arrived; the checksum shows whether a record is whole.
+//! A crash leaves every persisted record whole. Any words of other records, filled or not, may have
+//! arrived in the memory; the checksum shows whether a record is whole.
 
 use katydid_device::nvram::NvRegion;
 use katydid_kernels::lsn::Lsn;

@@ -132,7 +132,7 @@ impl Memory {
 pub(crate) struct NvStore {
     memory: Memory,
     kind: LogKind,
-    /// Held (shared) to read the ring, and exclusively to move the start.
+    /// A thread holds this lock shared to read the ring, and exclusively to move the start.
     start: RwLock<Lsn>,
     /// Raised (Release) by threads that trim, and by threads that ask how far they may read; read
     /// (Acquire) by readers.
@@ -197,7 +197,7 @@ impl NvStore {
     }
 
     /// Returns the maximum number of bytes of records that the memory holds at once, if `slack`
-    /// positions are lost.
+    /// positions cannot be used.
     pub(crate) fn capacity(&self, slack: u64) -> u64 {
         match &self.memory {
             Memory::Ring(_) => self.memory.positions() - slack,

@@ -1,9 +1,9 @@
 //! The decisions of opening a log, separate from all reading and writing.
 //!
-//! Pure. There are two tables. [`judge_files`] decides from the control file, the names and the
-//! headers whether the records can be read. [`judge_end`] decides from the records whether the log
-//! may end where they end. Every combination of inputs has a row, and a test goes through all of
-//! them.
+//! Pure functions. There are two tables. [`judge_files`] decides from the control file, the names
+//! and the headers whether the records can be read. [`judge_end`] decides from the records whether
+//! the log may end where they end. Every combination of inputs has a row, and a test goes through
+//! all of them.
 
 /// State of the control file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,8 +86,8 @@ pub(crate) fn judge_files(
         (OtherVersion, _, _) => FilesVerdict::OtherVersion,
         (Corrupt, _, _) => FilesVerdict::CorruptControl,
         (Absent, SegmentsFound::None, _) => FilesVerdict::Create,
-        // Segments are made after the control file and never outlive it, so the file was removed by
-        // hand.
+        // Segments are made after the control file and never outlive it, so the control file was
+        // removed by hand.
         (Absent, _, _) => FilesVerdict::MissingControl,
         (Unused, SegmentsFound::None, _) => FilesVerdict::FinishCreation,
         // The start's segment always exists once the log was used.
@@ -95,7 +95,7 @@ pub(crate) fn judge_files(
         (Unused | Used, _, HeadersFound::OtherVersion) => FilesVerdict::OtherVersion,
         (Unused | Used, _, HeadersFound::Foreign) => FilesVerdict::ForeignSegment,
         // Segments are made and removed in order, so no crash leaves a gap. The control file names
-        // a segment after the segment exists.
+        // a segment only after the segment exists.
         (Unused | Used, SegmentsFound::StartMissing | SegmentsFound::Gap | SegmentsFound::Cut, _) => {
             FilesVerdict::MissingSegment
         }

@@ -1,7 +1,7 @@
 //! Judging a log in files without changing anything.
 //!
-//! One thread; files are opened for reading only. A log that opening would refuse is judged as far
-//! as it can be read.
+//! One thread runs this code, and opens files for reading only. A log that opening would refuse is
+//! judged as far as it can be read.
 
 use super::decide::HeadersFound;
 use super::scan::NoVisitor;

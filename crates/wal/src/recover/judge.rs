@@ -1,6 +1,7 @@
 //! The verdict about the records: gathering its evidence, and making its error.
 //!
-//! One thread; reads only. Opening and inspecting use it, and therefore judge alike.
+//! One thread runs this code, which only reads. Opening and inspecting both use it, so they judge
+//! alike.
 
 use super::decide::{DurableFound, EndVerdict, StopFound, Survivors, judge_end};
 use super::report::Finding;
@@ -48,9 +49,10 @@ pub(crate) fn judge(
     } else {
         pass(visitor)?
     };
-    // Closing writes its record last and then stores this end, and no opening has written anything
-    // since, so there is nothing to search for. In a log whose commits do not wait for holes,
-    // however, another thread may have appended beyond a hole meanwhile.
+    // Closing writes its record last, and then stores the end of that record in the control file.
+    // If no opening has written since, there is nothing beyond that end to search for. In a log
+    // whose commits do not wait for holes, however, another thread may have appended beyond a hole
+    // meanwhile.
     let finished = state.log.waits_for_holes()
         && walk.closed
         && walk.incarnation == state.incarnation

@@ -1,8 +1,8 @@
 //! Opening a log: judge its files and records, then begin a new incarnation.
 //!
-//! One thread, before any other thread has the log; the caller holds the directory's lock. The
-//! decisions are in [`decide`], the walk over the records in [`scan`], the look at files in
-//! [`survey`]; this file has the order of the steps:
+//! One thread runs this code, before any other thread has the log; its caller holds the directory's
+//! lock. The decisions are in [`decide`], the walk over the records in [`scan`], the look at files
+//! in [`survey`]; this file has the order of the steps:
 //!
 //! 1. Directory and live files are synced, and their cached bytes dropped, before anything is
 //!    judged. Opening therefore judges what a crash of the machine would leave. Otherwise a second
@@ -258,7 +258,7 @@ fn clear_leftovers(
     for file in survey.unfinished.iter().map(|&file| file.to_owned()).chain(excess.into_iter().map(name)) {
         match directory.remove(&file) {
             Ok(()) => removed = true,
-            // Making the control file has just renamed it.
+            // When the control file was made just now, this file was renamed to it.
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }

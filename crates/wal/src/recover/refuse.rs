@@ -1,7 +1,7 @@
 //! The verdict about the files: gathering its evidence, and making its error.
 //!
-//! Pure, except that it asks the directory for its name. Opening and inspecting use it, and
-//! therefore refuse alike.
+//! Pure functions, except that they ask the directory for its name. Opening and inspecting both use
+//! them, so they refuse alike.
 
 use super::decide::{ControlFound, FilesVerdict, HeadersFound, SegmentsFound, judge_files};
 use super::survey::{Health, Survey};

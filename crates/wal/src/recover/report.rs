@@ -15,8 +15,8 @@ pub enum Finding {
         /// True if the log had been closed.
         closed: bool,
     },
-    /// A crash interrupted a write. The written part is cut off; no record there was acknowledged
-    /// as durable.
+    /// A crash interrupted a write. The part that was written is cut off; no record in that part
+    /// was acknowledged as durable.
     TornTail {
         /// End of the valid log.
         at: Lsn,

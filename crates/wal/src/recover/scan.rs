@@ -1,6 +1,6 @@
 //! Walking over the records from the start to their end, and searching beyond.
 //!
-//! One thread; reads only. Rules of validity:
+//! One thread runs this code, which only reads. Rules of validity:
 //!
 //! 1. A record is valid at a position if it carries that position, its checksum matches, and its
 //!    incarnation is that of the record before it, or a larger one if it is a Restart record.

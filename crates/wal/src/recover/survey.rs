@@ -1,6 +1,6 @@
 //! The files of a log, and whether their headers belong to it.
 //!
-//! One thread; reads only. Used by opening and by inspecting.
+//! One thread runs this code, which only reads. Opening and inspecting use it.
 
 use super::decide::{HeadersFound, SegmentsFound};
 use crate::control::REGION_NAME;

@@ -71,10 +71,10 @@ pub(super) type Visit<'a, E> = dyn Fn(&Batch) -> Result<(), E> + Sync + 'a;
 /// State that dealers and appliers share.
 struct Shared<'a, E> {
     visit: &'a Visit<'a, E>,
-    /// The first error of a visit. A leaf latch.
+    /// The first error of a visit. This is a leaf latch.
     refused: Mutex<Option<E>>,
     /// Empty batches to use again, because fresh memory for each batch would cost more than filling
-    /// it. A leaf latch.
+    /// it. This is a leaf latch.
     used: Mutex<Vec<Batch>>,
 }
 

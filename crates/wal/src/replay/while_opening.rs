@@ -11,8 +11,9 @@
 //!    the opening appends above them or fails.
 //! 3. A record is dealt out in this pass only if the part of its own stream below it is enough to
 //!    know that it is kept (`Head::is_kept_by`). All other records wait until all streams have been
-//!    recovered. Then each stream is read once more from its first undecided record on, and the
-//!    undecided records (by the same test) are dealt out, or counted as dropped.
+//!    recovered. Then each stream is read once more from its first undecided record on. Each record
+//!    that the first pass could not decide about is dealt out if it is kept, and counted as dropped
+//!    if it is not.
 //!
 //! Each pass checks the checksums of the records that it deals out; the second pass does not trust
 //! the first.
@@ -117,7 +118,7 @@ impl Log {
 /// Number of bytes of all streams: those that were read, and those to be read in all.
 struct Amount<'a> {
     progress: &'a (dyn Fn(u64, u64) + Sync),
-    /// A leaf latch.
+    /// This is a leaf latch.
     bytes: Mutex<(u64, u64)>,
 }
 
@@ -152,7 +153,7 @@ struct Look<'a, E> {
     seen: Seen,
     /// False after a visit has failed.
     goes_on: bool,
-    /// The first failure of this stream, after which nothing of it is dealt out.
+    /// The first failure of this stream, after which no record of it is dealt out.
     failed: Option<ReplayError<E>>,
     /// The position up to which progress was reported; `None` before the first record at `from`.
     told: Option<Lsn>,

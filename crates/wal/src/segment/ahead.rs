@@ -1,16 +1,17 @@
-//! Reading ahead: threads read the next pieces of the log while the caller looks at the piece
-//! before.
+//! Reading ahead: threads read the next pieces of the log while the caller looks at the present
+//! piece.
 //!
 //! Meant for recovery, which reads the whole log once from one end to the other. Two threads read
 //! alternate pieces, so the device always has something to do. The reading thread copies from the
 //! pieces.
 //!
-//! 1. Reading ahead changes only the speed: bytes that cannot be served from the next piece
-//!    (another position, a piece that could not be read or came short, no threads) are read from
-//!    the source at once, with the source's own outcome.
-//! 2. No byte at or beyond `to`, as given at the start, is served from a piece, because it may have
-//!    changed since.
-//! 3. Memory is at most [`LANES`] times two pieces, and the piece being looked at.
+//! 1. Reading ahead changes only the speed. If the next piece cannot serve the bytes, they are read
+//!    from the source at once, with the source's own outcome. This happens if the caller goes to
+//!    another position, if the piece could not be read or came short, and if there are no threads.
+//! 2. No byte at or beyond `to`, the end given to [`ReadAhead::new`], is served from a piece,
+//!    because such a byte may have changed since it was read.
+//! 3. Memory is at most two pieces for each of the [`LANES`], and the piece that the caller looks
+//!    at.
 //!
 //! The threads end at `to`, or when the [`ReadAhead`] is dropped. Dropping it waits for reads under
 //! way.

@@ -1,6 +1,7 @@
 //! Consecutive open segments, and reading across their boundaries.
 //!
-//! Any thread; the store's lock guards shared segments. This file writes nothing.
+//! Any thread may call this code; the store's lock guards shared segments. This file writes
+//! nothing.
 
 use super::header::name;
 use crate::geometry::Geometry;

@@ -1,6 +1,6 @@
 //! Names, places and headers of segment files.
 //!
-//! Pure; any thread.
+//! Pure functions.
 //!
 //! ```text
 //! log.<index, 16 hex digits>: | header, 4 KiB | capacity = segment bytes - 4 KiB of the log, from where the one before ends |

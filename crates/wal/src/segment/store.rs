@@ -13,9 +13,9 @@
 //! 4. The segment that holds the start always exists.
 //!
 //! A crash leaves at most: an unfinished file, which the next opening removes; a trimmed segment
-//! under its old name, perhaps with the header of its next use, which the next opening recycles
-//! again; a complete renamed segment, which has its old name again if the crash takes the renaming
-//! back.
+//! under its old name, perhaps already with the header of its next use (the next opening recycles
+//! this file again); a complete segment under its new name, or under its old one if the crash takes
+//! the renaming back.
 
 use super::files::{SegmentFiles, Source, read_across};
 use super::header::{SegmentHeader, UNFINISHED_NAME, name};
@@ -248,8 +248,8 @@ impl SegmentStore {
     /// most `durable`. Segments entirely below `to` are recycled, or removed if enough are kept. If
     /// the start is at or above `to` already, nothing is done.
     ///
-    /// When this returns, the new start is durable. A crash before the start is durable leaves the
-    /// log untrimmed.
+    /// When this returns, the new start is durable. If a crash comes before the start is durable,
+    /// the log is untrimmed.
     pub(crate) fn trim(&self, to: Lsn, durable: Lsn) -> Result<()> {
         if to > durable {
             return Err(Error::BeyondEnd { at: to, end: durable });

@@ -8,8 +8,8 @@
 //!
 //! 1. The directory is locked, behind one gate for all streams, so that a failure of one stream
 //!    shuts all.
-//! 2. The number of streams of a new log is durable before the first of several is made. Before the
-//!    log is returned, the file durably says that all streams are made.
+//! 2. If a new log has several streams, their number is durable before the first of them is made.
+//!    Before the log is returned, the file durably says that all streams are made.
 //! 3. Every stream is recovered separately. No record of any stream counts before all streams are
 //!    recovered. From then on the set of the surviving records of all streams never changes
 //!    (`head`).
@@ -227,7 +227,7 @@ pub(crate) fn in_parallel<T: Send, E: Send>(
         Background::Caller => 1,
         Background::Threads => std::thread::available_parallelism().map_or(1, usize::from).min(count),
     };
-    // A leaf latch.
+    // This is a leaf latch.
     let next = Mutex::new(0..count);
     let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
     let some = || {

@@ -1,7 +1,7 @@
 //! Decoders of bytes from a device, each wrapped as a function of a byte slice, with valid samples
 //! for a fuzzer to mutate. The decoder of an NVRAM region's header is left to its unit tests.
 //!
-//! Used by the fuzzer and by `tests/decoders.rs`. These functions correct the checksum of a mutated
+//! The fuzzer and `tests/decoders.rs` call these functions. They correct the checksum of a mutated
 //! input; otherwise the decoder would refuse almost every input at its first check.
 
 use crate::consumers::{self, ConsumerPlace};

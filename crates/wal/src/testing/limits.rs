@@ -1,7 +1,8 @@
-//! The limit of an inserter's rate: header, checksum and copy, without an inserter.
+//! The rate that no inserter can exceed: header, checksum and copy of a record, without an
+//! inserter.
 //!
-//! The measurements run real threads. No thread finds out what is filled, and no thread makes room:
-//! the rings are written over and over.
+//! The measurements run real threads. No thread computes the filled frontier, and no thread makes
+//! room: the rings are written over and over.
 
 use super::rate::{Tally, batch, on_threads};
 use katydid_kernels::lsn::Lsn;

@@ -1,9 +1,9 @@
 //! Logs that begin at a high position, without the bytes that would lie below it.
 //!
-//! One thread, while no other has the log open. [`begin_at`] leaves an interrupted creation: a
-//! control file of incarnation 0, which names another start than 0, and no segments. The next
-//! opening finishes the creation from that start. Only the format's own code writes such a log, and
-//! no option of a program makes one.
+//! One thread calls this code, while no thread has the log open. [`begin_at`] leaves an interrupted
+//! creation: a control file of incarnation 0, which names another start than 0, and no segments.
+//! The next opening finishes the creation from that start. Only the format's own code writes such a
+//! log, and no option of a program makes one.
 
 use crate::control::{CONTROL_NAME, Control, ControlState, read};
 use crate::error::OpenError;

@@ -148,8 +148,8 @@ where
         };
         workers.into_iter().map(join).collect()
     });
-    // With more threads than cores some begin late. The sum of rates by each thread's own time
-    // would be higher than the rate of all.
+    // With more threads than cores some threads begin late. If each thread's rate were taken over
+    // its own time, the sum of these rates would be higher than the rate of all threads together.
     let first = all.iter().map(|thread| thread.2).min();
     let last = all.iter().map(|thread| thread.3).max();
     let seconds = first.zip(last).map_or(0.0, |(first, last)| last.duration_since(first).as_secs_f64());

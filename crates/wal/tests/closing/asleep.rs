@@ -1,6 +1,7 @@
 //! Waits until every other thread of the process sleeps, so that nothing more happens until the
-//! test does something. No clock is used: the kernel says which threads sleep, and a thread that
-//! has woken up between two looks has slept more often at the second look.
+//! test does something. No clock is used: the kernel says which threads sleep, and how often each
+//! of them has gone to sleep. A thread that has woken up between two looks has a higher count at
+//! the second look.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

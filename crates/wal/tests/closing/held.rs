@@ -165,9 +165,9 @@ impl Opening {
         Opening { inner, prefix: String::new(), watched: Arc::default(), is_outermost: true }
     }
 
-    /// Holds up the call of `filter` before which `passing` changing calls have passed. The channel
-    /// receives the call when a thread has reached it. If no thread reaches such a call,
-    /// [`Opening::expect_nothing`] closes the channel.
+    /// Lets `passing` changing calls of the threads in `filter` pass, and holds up the next one.
+    /// The channel receives that call when a thread has reached it. If no thread reaches such a
+    /// call, [`Opening::expect_nothing`] closes the channel.
     pub fn hold(&self, filter: ThreadFilter, passing: usize) -> Receiver<Held> {
         let ((reached, is_reached), (leave, leaves)) = (channel(), channel());
         let plan = Plan { filter, passing, reached, leaves, leave };

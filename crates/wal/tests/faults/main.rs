@@ -57,7 +57,8 @@ pub fn options(sync: SyncKind, place: &TestDevice) -> Options {
     }
 }
 
-/// Runs `test` on every protocol and device, and prints which, so that a failure shows them.
+/// Runs `test` on every protocol and device. Prints their names first, so that a failure shows
+/// them.
 pub fn on_every_protocol_and_device(test: impl Fn(SyncKind, &TestDevice)) {
     for place in places::ALL {
         for sync in SyncKind::ALL {
@@ -97,8 +98,8 @@ pub fn append(
 }
 
 /// Checks that the log has the first records of each session, except the trimmed ones. All
-/// acknowledged records must be among them, and no damaged record, and none that was never
-/// appended.
+/// acknowledged records must be among the records of the log; no damaged record may be, and none
+/// that was never appended.
 pub fn check(log: &Log, told: &[Acknowledged], when: &str) {
     let mut found = vec![0; told.len()];
     for record in log.first().reader(log.first().start()).expect("reader") {

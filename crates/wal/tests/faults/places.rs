@@ -160,7 +160,7 @@ type Predicate = Box<dyn FnMut(Verb, &str) -> Option<Fault> + Send>;
 
 #[derive(Default)]
 pub struct Plan {
-    /// True if a call that is to fail panics.
+    /// True if a call that was chosen to fail panics instead.
     panics: bool,
     state: Mutex<State>,
     changed: Condvar,

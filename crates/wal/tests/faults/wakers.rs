@@ -229,8 +229,8 @@ fn closing_wakes_every_future() {
     assert!(matches!(poll(&mut future, &again), Poll::Ready(Ok(()))));
 }
 
-/// Without threads of the log, callers would have to call wakers at a moment when they may hold
-/// latches.
+/// A log without threads calls no waker from an ordinary call, because the caller may hold latches.
+/// The wakers wait until the program calls `Log::run_background` or closes the log.
 #[test]
 fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
     for sync in SyncKind::ALL {
@@ -258,8 +258,8 @@ fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
     }
 }
 
-/// The executor of the standard library's example parks its thread, and its waker unparks it, with
-/// no flag beside the park token.
+/// The executor of the standard library's example parks its thread, and its waker unparks it. It
+/// has no flag, and relies on the park token alone.
 #[test]
 fn a_wait_takes_no_token_from_the_executor_of_its_thread() {
     on_every_protocol_and_device(|sync, place| {

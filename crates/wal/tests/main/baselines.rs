@@ -61,7 +61,7 @@ fn an_old_record_costs_no_sync_after_opening() {
     assert_eq!(log.counters().syncs, before, "opening made it durable");
 }
 
-/// Every thread of a slot is counted once, and every request of a queue.
+/// The counters count each thread of a slot once, and each request of a queue once.
 #[test]
 fn threads_that_meet_are_counted() {
     const THREADS: u64 = 8;
@@ -158,7 +158,8 @@ fn a_thread_with_commits_in_flight_writes_each_group_that_it_completes() {
     let mut session = log.session().expect("session");
     let mut append = || session.append(&Append::new(Kind::USER, &[&[7; 100]])).expect("append").end;
     // The time-out of the first group counts as reached, because there was no write before this
-    // group. A thread that waits writes that group, so that no thread of the log does.
+    // group. The test's own thread waits and so writes this group; otherwise a thread of the log
+    // would.
     log.first().wait(append(), Durability::Durable).expect("durable");
     let before = log.counters();
     let mut told = Vec::new();

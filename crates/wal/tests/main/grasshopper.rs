@@ -1,4 +1,5 @@
-//! Counters of inserter `grasshopper`: bytes found filled by crawling, and by hopping.
+//! Counters of inserter `grasshopper`: the bytes over which the filled frontier moves by crawling,
+//! and by hopping.
 
 use katydid_device::MemoryDirectory;
 use katydid_wal::{Append, Background, FileOptions, InserterDesign, Kind, Log, Options};
@@ -30,7 +31,7 @@ fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
         assert_eq!(counters.crawled + counters.hopped, log.first().reserved().since(opened));
         counters
     };
-    // When a thread looks at last, whole ranges are filled.
+    // When a thread scans at last, whole ranges are filled.
     let lagging = append(800, false);
     assert!(lagging.hopped > 10 * lagging.crawled, "{lagging:?}");
     let keeping_up = append(800, true);

@@ -1,7 +1,7 @@
 //! Logs in NVRAM whose appends only copy: one commit persists the records of all threads, and no
-//! other record is acknowledged.
+//! record is acknowledged before it is persisted.
 //!
-//! Steps of the simulated memory are write-backs and fences; a crash that drops all keeps only the
+//! Steps of the simulated memory are write-backs and fences; a crash with `DropAll` keeps only the
 //! bytes that were fenced.
 
 use katydid_device::nvram::SimNvram;
@@ -93,7 +93,8 @@ fn a_commit_covers_records_whose_appenders_persisted_nothing() {
         assert_eq!(memory.steps(), before, "{context}: appends only copy");
         log.first().wait(own.end, DURABLE).expect("wait");
         let counts = memory.counts();
-        // The record is covered, so none of these ways to make it durable takes another step.
+        // A commit has already covered the record, so none of these ways to make it durable takes
+        // another step.
         log.first().wait(own.lsn, DURABLE).expect("wait");
         log.first().request(own.lsn, DURABLE);
         let mut queue = log.completions();

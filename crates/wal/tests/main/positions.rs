@@ -1,6 +1,6 @@
 //! Logs far from their first byte: a record appended near a position of more than 32 bits gets the
-//! right position, survives a crash, and is read back afterwards. One thread, on the simulated
-//! device.
+//! right position, survives a crash, and is read back afterwards. The tests use one thread and the
+//! simulated device.
 
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::testing::begin_at;
@@ -11,7 +11,7 @@ use katydid_wal::{
 /// Positions on both sides of which records are appended.
 const BORDERS: [u64; 3] = [1 << 32, 1 << 48, 1 << 61];
 /// The log begins at most this many bytes below the border, and ends at least this many bytes above
-/// it. This is several rounds of the ring.
+/// it. This distance is several times the ring's size.
 const NEAR: u64 = 64 << 10;
 
 fn options(inserter: InserterKind, sync: SyncKind) -> Options {

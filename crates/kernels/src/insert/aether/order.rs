@@ -38,8 +38,8 @@ impl Order for UnderLatch {
     }
 }
 
-/// Each thread waits for the previous range (Algorithm 3). The range that starts at `filled` has
-/// the turn.
+/// Each thread waits for the previous range (Algorithm 3): the range that starts at `filled` is the
+/// next to be released.
 ///
 /// A thread reads its own start from `filled` with Acquire and then stores its end with Release. So
 /// it passes on all bytes that earlier threads have copied. When threads outnumber cores, the wait

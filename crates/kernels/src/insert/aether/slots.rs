@@ -25,8 +25,8 @@
 //! The paper sets a new slot to OPEN before it is in the array, and never sets the array index in
 //! the slot. So a thread that has read the slot's number from the array during an earlier use of
 //! the slot may join, and lead, the slot before it is in the array again. Here that is harmless:
-//! `place` is written before OPEN, and a leader uses `place` only after it has got the latch, which
-//! the leader that puts the slot into the array holds until then.
+//! `place` is written before OPEN, and a leader uses `place` only after it has got the latch. The
+//! leader that puts the slot into the array holds the latch until the slot is there.
 
 use super::super::mutants::{Built, Mutant};
 use super::Range;
@@ -178,8 +178,8 @@ impl Slots {
             if self.pool[index].word.load(Ordering::Acquire) == FREE {
                 return index;
             }
-            // Groups that are copying own all slots. Such groups need neither the latch nor another
-            // slot, so this wait ends.
+            // After a whole pass without a free slot, groups that are copying own all slots. Such
+            // groups need neither the latch nor another slot, so this wait ends.
             if index + 1 == self.pool.len() {
                 pause(step);
                 step += 1;

@@ -46,7 +46,7 @@ pub(super) struct Bitmap {
     words: u64,
     /// Bits of a word: 64, and fewer in models.
     word_bits: u64,
-    /// Guards the frontier. A leaf latch.
+    /// This leaf latch guards the frontier.
     scanner: CachePadded<Mutex<u64>>,
     built: Built,
 }

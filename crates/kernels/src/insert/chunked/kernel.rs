@@ -29,7 +29,7 @@
 //!    the record's position in the open chunk. A new chunk starts at the present value of
 //!    `reserved`, which is above every record so far.
 //! 6. The rest of a chunk has 0 bytes or at least `least` bytes, so that a padding record fits. A
-//!    scan may return each value that `reserved` has had, and must return the end of a record. So a
+//!    scan may return any value that `reserved` has had, and must return the end of a record. So a
 //!    chunk never grows, even if no thread has reserved after it, because its former end could then
 //!    lie inside a record.
 //!
@@ -37,15 +37,15 @@
 //! scanner waits for no thread.
 //!
 //! A session loses the rest of its chunk when a scan seals the chunk, or when a record does not fit
-//! or must lie higher. Each loss costs about half a chunk. So the size of a chunk is 1/[`SHARE`] of
-//! the bytes that the session appended between two losses (the lesser of the last two such
-//! numbers). A session that waits for each of its records loses a rest each time, until its chunks
-//! have one record and no rest. A session that never waits is never found idle, and gets the
-//! largest chunks. A new session gets [`FIRST`] bytes. If a session's records have different sizes,
-//! about half a record is lost at the end of each chunk. So a chunk of such a session has room for
-//! at least [`MIXED`] records. If all records have one size, the size of a chunk is a multiple of
-//! it. All open chunks together have less than a quarter of the run-ahead limit, because the filled
-//! frontier stops at the lowest of them.
+//! or must lie higher. Each loss costs about half a chunk. To keep this cost small, the size of a
+//! chunk is 1/[`SHARE`] of the bytes that the session appended between two losses (the lesser of
+//! the last two such numbers). A session that waits for each of its records loses a rest each time,
+//! until its chunks have one record and no rest. A session that never waits is never found idle,
+//! and gets the largest chunks. A new session gets [`FIRST`] bytes. If a session's records have
+//! different sizes, about half a record is lost at the end of each chunk. So a chunk of such a
+//! session has room for at least [`MIXED`] records. If all records have one size, the size of a
+//! chunk is a multiple of it. All open chunks together have less than a quarter of the run-ahead
+//! limit, because the filled frontier stops at the lowest of them.
 //!
 //! Small chunks are reserved by addition; the word then holds a lower bound of the position, which
 //! is enough for invariant 1. Large chunks are reserved by compare-and-swap with growing pauses,
@@ -294,8 +294,9 @@ impl Chunks {
         let size = self.size(session, wanted);
         let reserved = ground.reserved();
         let announced = self.built.order(Mutant::RelaxedBusy, Ordering::Release);
-        // At least AcqRel, as in `marks`. The release publishes the announcement. The acquire is
-        // needed for rule 3 of the ring, because the chunk may be added against an older limit.
+        // The reservation is at least AcqRel, as in `marks`. The release publishes the
+        // announcement. The acquire is needed for rule 3 of the ring, because the chunk may be
+        // added against an older limit.
         let success = self.built.reserves(Mutant::RelaxedChunk, Mutant::ReleaseOnlyChunk);
         let mut attempts = 0;
         loop {

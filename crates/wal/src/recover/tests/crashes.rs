@@ -158,7 +158,8 @@ fn recovery_that_is_interrupted_anywhere_finds_the_same() {
             let mut device = first.reopen_with(0, Survival::KeepAll);
             for again in 0..3 {
                 device.crash_at(crash_at.saturating_sub(again));
-                // Later attempts may need fewer steps than the first would have, and succeed.
+                // A later attempt may need fewer steps than the first one, and then succeeds before
+                // the crash comes.
                 match Writer::open_with(&device.directory(), &options) {
                     Ok(_) | Err(OpenError::Device(_)) => {}
                     Err(error) => panic!("{error}"),

@@ -83,7 +83,8 @@ fn a_zeroed_stretch_below_the_durable_frontier_is_never_the_end() {
     let (image, lsns) = sample();
     let mut image = image;
     let all: Vec<String> = image.keys().filter(|file| file.as_str() != "log.control").cloned().collect();
-    // Everything between two records, over several segments, is blank, and is not the end.
+    // All bytes between two records, over several segments, become zeros. Opening must not take
+    // them for the end of the log.
     let (from, to) = (lsns[20], lsns[140]);
     for file in &all {
         let bytes = image.get_mut(file).unwrap();

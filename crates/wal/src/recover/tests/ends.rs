@@ -50,9 +50,9 @@ fn what_was_committed_is_read_back_over_many_segments() {
     assert_eq!(log.payloads(), expected);
 }
 
-/// The last write, not known to have been durable, is cut at every sector, and each of its sectors
-/// is lost alone. Earlier records stay, the records found are a prefix, and the log continues from
-/// there and loses nothing any more.
+/// The last write, not known to have been durable, is cut at every sector; then each of its sectors
+/// in turn is lost alone. Earlier records stay, the records found are a prefix, and the log
+/// continues from there and loses nothing any more.
 #[test]
 fn a_torn_last_write_loses_only_what_it_held() {
     let (_, directory) = memory();

@@ -115,7 +115,7 @@ pub(super) fn sessions_come_and_go(make: MakeLog<'_>) {
     let mut sizes = small();
     sizes.common.sessions_max = most;
     let log = make(memory(), sizes);
-    // More sessions than there are slots for are refused, and a dropped session makes room.
+    // A session for which there is no slot is refused; a dropped session frees its slot.
     let mut held: Vec<_> = (0..most).map(|_| log.session().expect("session")).collect();
     assert!(matches!(log.session(), Err(Error::SessionsExhausted { limit }) if limit == most));
     held.pop();

@@ -53,8 +53,8 @@ pub(super) fn a_full_ring_is_typed_and_trimming_clears_it(make: MakeLog<'_>) {
     }
 }
 
-/// Threads append and wait, in a ring that they fill many times over; an appender that meets the
-/// end waits for the thread that trims.
+/// Threads append and wait, in a ring that they fill many times over; an appender that finds the
+/// ring full waits for the thread that trims.
 pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>) {
     const THREADS: u64 = 4;
     const COUNT: u64 = 600;
