@@ -1,7 +1,7 @@
 //! Positions in the endless log.
 //!
-//! Pure; any thread. An [`Lsn`] counts bytes of the log since its creation. An LSN is the start of
-//! a record, or an exclusive end: a frontier or the end of a range. Every position of the log is
+//! Pure functions. An [`Lsn`] counts bytes of the log since its creation. An LSN is the start of a
+//! record, or an exclusive end: a frontier or the end of a range. Every position of the log is
 //! below [`Lsn::LIMIT`], so adding the size of a segment or a record to a valid position never
 //! overflows.
 

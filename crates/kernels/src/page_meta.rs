@@ -1,7 +1,7 @@
 //! State of a page in memory that threads read without the page's latch: its number and its
 //! recovery LSN.
 //!
-//! Threads: the holder of the page's latch, the flusher, checkpoints, eviction.
+//! The holder of the page's latch, the flusher, checkpoints and eviction run this code.
 //!
 //! | field | written by | read by | ordering |
 //! |---|---|---|---|

@@ -1,6 +1,6 @@
 //! The physical record: a 48-byte header and its payload, as bytes.
 //!
-//! Pure; any thread. `docs/log-format.md` draws the format.
+//! Pure functions. `docs/log-format.md` draws the format.
 //!
 //! ```text
 //! 0     4     8     16            20     21      22             24    32              40        48

@@ -28,9 +28,9 @@ pub struct Rig {
     buffer: LogBuffer,
     inserter: Box<dyn Inserter>,
     physical_bytes_max: usize,
-    /// Held while a thread makes room.
+    /// True while a thread makes room.
     draining: CachePadded<AtomicBool>,
-    /// Sessions in use. A leaf latch, taken only before and after measuring.
+    /// Sessions in use. This leaf latch is taken only before and after measuring.
     used: Mutex<Box<[bool]>>,
 }
 

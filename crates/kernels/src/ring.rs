@@ -117,8 +117,8 @@ impl Ring {
         // borrows the bytes that the caller owns (rules 1 to 3). `from` is not part of the buffer.
         unsafe {
             if from.len() <= size - offset {
-                // A case of its own: if the length is a constant, this copy compiles to a few
-                // instructions.
+                // This common case has a copy of its own, which compiles to a few instructions if
+                // the length is a constant.
                 copy_bytes(from.as_ptr(), base.add(offset), from.len());
             } else {
                 let first = size - offset;
@@ -154,7 +154,7 @@ impl Ring {
     /// Copies the bytes `[from, from + into.len())`, which lie in one block, out of the ring.
     ///
     /// # Safety
-    /// As for [`Ring::slices`].
+    /// The caller keeps the rules of [`Ring::slices`].
     pub unsafe fn copy_out(&self, from: Lsn, into: &mut [u8]) {
         // SAFETY: the caller keeps the callee's rules.
         let (first, second) = unsafe { self.slices(from, from.plus(into.len() as u64)) };

@@ -1,6 +1,7 @@
 //! Sizes of the records with which the speed of inserters is measured.
 //!
-//! Pure. Like the rig, this file is compiled twice: for real threads and for virtual threads.
+//! Pure functions. Like the rig, this file is compiled twice: for real threads and for virtual
+//! threads.
 
 /// Sizes of records, in bytes, headers included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The order of commits.
 //!
-//! Pure; any thread. A [`CommitStamp`] is what a commit returns. A stamp is not a position of a
-//! log, because the streams of one log have no positions in common. A stamp and an [`Lsn`] cannot
-//! be compared, and no stamp is converted into a position.
+//! Plain values. A [`CommitStamp`] is what a commit returns. A stamp is not a position of a log,
+//! because the streams of one log have no positions in common. A stamp and an [`Lsn`] cannot be
+//! compared, and no stamp is converted into a position.
 
 use crate::lsn::Lsn;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Conversion between the values of options and words.
 //!
-//! Pure.
+//! Pure functions.
 
 /// A word that names no value of an option.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct MutexInserter {
-    /// Guards `reserved` and `filled`, and the ring between them. A leaf latch.
+    /// This leaf latch guards `reserved` and `filled`, and the ring between them.
     turn: Mutex<()>,
 }
 

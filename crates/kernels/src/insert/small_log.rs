@@ -20,7 +20,7 @@ pub(super) struct SmallLog {
     pub(super) frontiers: Frontiers,
     admission: Admission,
     cells: Vec<(PlainAccess, Cell<u64>)>,
-    /// Held by the thread that leads.
+    /// The thread that leads holds this lock.
     leads: Mutex<()>,
 }
 

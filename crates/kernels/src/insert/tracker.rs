@@ -182,7 +182,7 @@ impl Tracker {
     /// Sleeps until an owner notifies the tracker or the log stops it.
     fn sleep(&self, look: &mut impl FnMut() -> Look) {
         self.state.swap(ASLEEP, Ordering::AcqRel);
-        // A last look after the swap (invariant 2).
+        // The tracker looks once more after the swap (invariant 2).
         if !self.built.is(Mutant::SleptUnlooked) && look() == Look::Found {
             return;
         }

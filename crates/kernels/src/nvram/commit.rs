@@ -3,18 +3,19 @@
 //!
 //! In `nv_ring` and `nv_entries`, where an append only copies, a pass persists the copied bytes. In
 //! `nv_logging`, where appenders persist their records, a pass advances the tail over these
-//! records. Threads that wait, request or lack room run passes themselves.
+//! records. A thread that waits for a record, requests its durability or lacks room runs passes
+//! itself.
 //!
-//! 1. Only the thread that has the turn persists, and advances `written` and `durable`. A thread
-//!    that finds the turn taken goes on waiting for the frontier, and tries again. So no thread
-//!    depends on one particular other thread, and each pass also covers the records that the
-//!    previous pass has left.
-//! 2. With the turn a thread reads the durable frontier, and then loads the filled frontier with
-//!    Acquire. The thread that stored this value with Release did so after all records below it
-//!    were copied. So all stores below the filled frontier happened before the thread writes their
-//!    lines back, because a write-back of a region follows the thread's earlier loads on every
-//!    processor (`device/nvram/cache.rs`). A fence waits only for write-backs of its own thread, so
-//!    the thread itself writes back what other threads have stored.
+//! 1. One thread at a time has the turn (`taken`). Only this thread persists, and advances
+//!    `written` and `durable`. A thread that finds the turn taken goes on waiting for the frontier,
+//!    and tries again. So no thread depends on one particular other thread, and each pass also
+//!    covers the records that the previous pass has left.
+//! 2. When a thread has the turn, it reads the durable frontier, and then loads the filled frontier
+//!    with Acquire. The thread that stored this value with Release did so after all records below
+//!    it were copied. So all stores below the filled frontier happened before the thread writes
+//!    their lines back, because a write-back of a region follows the thread's earlier loads on
+//!    every processor (`device/nvram/cache.rs`). A fence waits only for write-backs of its own
+//!    thread, so the thread itself writes back what other threads have stored.
 //! 3. The frontiers advance after the fence, and only if the memory has not crashed. So everything
 //!    below the durable frontier is persisted, whichever thread reads it.
 //! 4. Records above the durable frontier are not trimmed. So no other thread owns the memory that a

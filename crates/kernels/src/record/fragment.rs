@@ -1,7 +1,7 @@
 //! Cuts a logical record into fragments, and defines the link from each fragment to the previous
 //! one.
 //!
-//! Pure; any thread.
+//! Pure functions.
 //!
 //! ```text
 //! a fragment's body: | previous fragment's LSN u64 | offset of this part u32 | total u32 | part of the payload |

@@ -1,6 +1,6 @@
 //! The bytes of a ring in memory: zeroed, and aligned as direct I/O requires.
 //!
-//! Any thread. Invariants:
+//! Any thread may use this memory. Invariants:
 //!
 //! 1. `base` comes from `alloc_zeroed` with [`RingMemory::layout`] of `bytes`, which is not 0. The
 //!    memory is freed once, in `drop`, with that layout.

@@ -1,12 +1,12 @@
 //! Protocol `aggregated`: committers queue requests with completion flags. The thread that wins the
 //! sync lock syncs once for all of them; the others leave without taking the lock.
 //!
-//! Efficient flushing, section 3.1. Each committer writes, enters its request into the primary
-//! queue, and tries the sync lock. The winner closes the primary queue by swapping it with the
-//! empty secondary one, syncs for the largest LSN in it, and completes all its requests. The paper
-//! does not say which thread syncs for requests that come after the swap. Here the winner gives the
-//! lock back and then wakes the owner of the first such request. That thread competes for the lock
-//! with later committers.
+//! The design is that of Efficient flushing, section 3.1. Each committer writes, enters its request
+//! into the primary queue, and tries the sync lock. The winner closes the primary queue by swapping
+//! it with the empty secondary one, syncs for the largest LSN in it, and completes all its
+//! requests. The paper does not say which thread syncs for requests that come after the swap. Here
+//! the winner gives the lock back and then wakes the owner of the first such request. That thread
+//! competes for the lock with later committers.
 //!
 //! Invariants:
 //!
@@ -32,7 +32,7 @@ use std::sync::{Arc, PoisonError};
 #[derive(Debug)]
 pub(super) struct Aggregated {
     writing: WriteStage,
-    /// The queues and the state of the sync lock. A leaf latch, held for a few instructions.
+    /// The queues and the state of the sync lock. This leaf latch is held for a few instructions.
     queue: Mutex<Queue>,
 }
 

@@ -60,7 +60,7 @@ pub(super) struct FlushSlots {
     // For each slot, the largest end of its members (invariant 1). Members raise it, and the last
     // member resets it, by AcqRel read-modify-writes.
     ends: Box<[CachePadded<AtomicU64>]>,
-    /// A leaf latch.
+    /// This is a leaf latch.
     synced: Mutex<Synced>,
 }
 

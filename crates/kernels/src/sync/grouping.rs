@@ -1,5 +1,5 @@
-//! The condition that begins a round of `pipelined`: a number of commits, bytes or microseconds,
-//! whichever comes first.
+//! The condition that begins a round of `pipelined`, which is a write and its sync: a number of
+//! commits, bytes or microseconds, whichever comes first.
 //!
 //! By default (all zero) a round begins at once, and this file costs no time. The syncer waits
 //! here; each committer counts its commit. ELEDA's I/O unit (sections 4.3 and 6.5.3) is a group
@@ -10,13 +10,13 @@ use crate::sync_shim::{AtomicU64, CHECKED, Instant, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Condition that begins a round: a number of commits, bytes or microseconds, whichever comes
-/// first. By default (all zero) a round begins at once.
+/// Condition that begins a round, which is a write and its sync: a number of commits, bytes or
+/// microseconds, whichever comes first. By default (all zero) a round begins at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Group {
-    /// Commits that begin a round; 0 for no such rule.
+    /// Number of commits that begins a round; with 0 no number of commits does.
     pub commits: u64,
-    /// Bytes of the log that begin a round; 0 for no such rule.
+    /// Number of bytes of the log that begins a round; with 0 no number of bytes does.
     pub bytes: u64,
     /// The longest wait before a round begins, at most 10 seconds. With 0 a round begins at once,
     /// and the other two fields have no effect.
@@ -42,7 +42,7 @@ pub(super) struct Grouping {
     // that completes the group takes `over` after it has counted, so the syncer sees the commit or
     // is notified.
     commits: AtomicU64,
-    /// True if the log is being closed. A leaf latch.
+    /// True if the log is being closed. This is a leaf latch.
     over: Mutex<bool>,
     enough: Condvar,
 }

@@ -1,6 +1,6 @@
 //! The heuristics of protocol `adaptive`. Each can be switched off, to measure its effect.
 //!
-//! Pure. The head of `sync/policy` explains each one.
+//! Pure functions. The head of `sync/policy` explains each one.
 
 use crate::words;
 

@@ -27,7 +27,8 @@ use std::sync::PoisonError;
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    /// Held for a short time. Taken before the log's own latch of writes in flight.
+    /// This latch is held for a short time, and taken before the log's own latch of writes in
+    /// flight.
     state: Mutex<State>,
     // Number of calls of `ended` so far. Changed under the lock of `state`. The holder of the baton
     // reads it without the lock, and again with the lock before it parks.
@@ -102,7 +103,7 @@ impl InFlight {
         done.finish();
     }
 
-    /// Returns the value that [`InFlight::wait_for_an_end`] takes. Read before the plan.
+    /// Returns the value that [`InFlight::wait_for_an_end`] takes. Called before the plan.
     pub(super) fn so_far(&self) -> u64 {
         self.ended.load(Ordering::Acquire)
     }

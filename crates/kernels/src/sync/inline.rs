@@ -43,9 +43,10 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Inline {
     group: Group,
-    /// Held during a write and sync (invariant 2). Taken before `over` and `members`.
+    /// A thread holds this latch during a write and sync (invariant 2). Taken before `over` and
+    /// `members`.
     turn: Mutex<()>,
-    /// A leaf latch.
+    /// This is a leaf latch.
     members: Mutex<Members>,
     /// True if the log is being closed. Taken before `members`. Used only if the protocol has
     /// groups.
@@ -167,7 +168,7 @@ impl Inline {
         }
     }
 
-    /// Writes until no requested commit is left. With `waits`, which is for the carrier, each write
+    /// Writes until no requested commit is left. If `waits` is true, as for the carrier, each write
     /// begins when the time of the group is over.
     fn carry(&self, rounds: &dyn Rounds, waits: bool) {
         loop {

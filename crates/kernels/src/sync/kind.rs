@@ -1,6 +1,6 @@
 //! The sync protocols by name, and the settings of each.
 //!
-//! Pure; any thread.
+//! Plain values and pure functions.
 
 use super::adaptive::Adaptive;
 use super::aggregated::Aggregated;

@@ -131,8 +131,9 @@ impl Stage {
             loop {
                 requests = requests.and(self.baton.take());
                 let own_open = leader.is_open(rounds);
-                // A serving leader goes on if there are requests, or were before this round. The
-                // serving thread runs already, and waking another thread would take longer.
+                // A serving leader goes on if there are requests, or if there were some before this
+                // round. The serving thread runs already, and waking another thread would take
+                // longer.
                 let syncer_only = self.succession == Succession::Syncer;
                 let syncer_leads = self.pace.syncer_leads();
                 let serves = leader.serves() && (requests.any() || requested || syncer_only);

@@ -28,9 +28,10 @@ use std::sync::PoisonError;
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct PerCommit {
-    /// Held during a committer's write and sync. The log takes only its own latches under it.
+    /// A committer holds this latch during its write and sync. The log takes only its own latches
+    /// under it.
     turn: Mutex<()>,
-    /// Requested commits, by their ends (invariant 1). A leaf latch.
+    /// Requested commits, by their ends (invariant 1). This is a leaf latch.
     queue: Mutex<BTreeMap<Lsn, Durability>>,
     thread: Syncers,
 }

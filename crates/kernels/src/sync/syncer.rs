@@ -75,7 +75,7 @@ enum State {
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Syncer {
-    /// Guards the thread's life (invariant 1). A leaf latch.
+    /// This leaf latch guards the thread's life (invariant 1).
     state: Mutex<State>,
     // Set by the thread that gives the baton or stops the syncer (Release), taken by the syncer
     // (Acquire). So the syncer sees what the last leader left pending.

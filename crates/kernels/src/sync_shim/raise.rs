@@ -1,9 +1,9 @@
 //! The atomic maximum. The maximum releases and acquires, so it passes on earlier writes of the
 //! threads that raise the value.
 //!
-//! Any thread. ThreadSanitizer does not instrument `fetch_max`, so it reports a race where only a
-//! maximum orders two accesses. Under `--cfg katydid_sanitized` the maximum is a loop of
-//! compare-exchanges, which ThreadSanitizer instruments.
+//! Any thread may call this code. ThreadSanitizer does not instrument `fetch_max`, so it reports a
+//! race where only a maximum orders two accesses. Under `--cfg katydid_sanitized` the maximum is a
+//! loop of compare-exchanges, which ThreadSanitizer instruments.
 
 use super::{AtomicU64, Ordering};
 

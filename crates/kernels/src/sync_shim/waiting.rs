@@ -11,7 +11,7 @@ pub const CHECKED: bool = cfg!(any(loom, katydid_explore, miri));
 /// Copies a record's bytes into the ring.
 ///
 /// # Safety
-/// As for [`std::ptr::copy_nonoverlapping`].
+/// The caller keeps the rules of [`std::ptr::copy_nonoverlapping`].
 #[inline(always)]
 pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller keeps the callee's rules.

@@ -1,7 +1,7 @@
 //! Timestamps that every transaction makes for itself. The high bits are the time, the low bits the
 //! number of the transaction's slot.
 //!
-//! Any thread. Threads share only the time. Invariants:
+//! Any thread may call this code. Threads share only the time. Invariants:
 //!
 //! 1. The tick of a timestamp is the time at which its owner read the clock, so no timestamp is
 //!    ahead of the clock. A thread that reads the clock after the tick of another timestamp has

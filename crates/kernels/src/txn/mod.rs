@@ -1,8 +1,8 @@
 //! The memory engine's clock, its slots of running transactions, and the status in which a
 //! transaction ends (after Cicada).
 //!
-//! Any thread. This module knows no record, index or log: the traits [`Waits`] and
-//! [`DurablePlaces`] are its only questions to the log.
+//! Any thread may call this code. This module knows no record, index or log: the traits [`Waits`]
+//! and [`DurablePlaces`] are its only questions to the log.
 
 mod clock;
 mod deadline;

@@ -1,8 +1,8 @@
 //! GRASSHOPPER (ELEDA, sections 4.1 and 4.2): a tracker finds the filled frontier by crawling over
 //! lists and hopping over ranges.
 //!
-//! Every appender runs this code. One tracker at a time, which is the log's tracker thread or
-//! another thread that scans, runs it under the lock of `tracked`. Loom and the explorer check it.
+//! Every appender runs this code. One tracker at a time runs it under the lock of `tracked`: the
+//! log's tracker thread, or another thread that scans. Loom and the explorer check it.
 //!
 //! Each session has a crawling list of the records that it has filled, in order. Each session also
 //! has a hopping list. For each range of 2^H bytes in which nodes of the session start, this list
@@ -155,8 +155,8 @@ struct Session {
 #[derive(Debug)]
 struct Tracked {
     frontier: u64,
-    /// The start of the head of each crawling list, with the number of its session. At most one
-    /// entry for each session.
+    /// The start of the head of each crawling list, with the number of its session. Each session
+    /// has at most one entry.
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     in_heap: Vec<bool>,
     crawled: u64,
@@ -169,7 +169,7 @@ pub(super) struct Lists {
     sessions: Box<[OnceLock<Session>]>,
     used: CachePadded<AtomicUsize>,
     index: Box<[CachePadded<AtomicU64>]>,
-    /// Held by one tracker at a time. A leaf latch.
+    /// One tracker at a time holds this leaf latch.
     tracked: Mutex<Tracked>,
     nodes: usize,
     shift: u32,

@@ -23,7 +23,7 @@ const BYTES_A_NODE: usize = 1024;
 
 /// Returns the number of nodes of a session's list: the maximum number of its records between head
 /// and tail. The number grows with the run-ahead limit. With a fixed number, lists of small records
-/// would be full before a range of 2^H bytes is, and the tracker would never hop.
+/// would be full before a range of 2^H bytes is full, and the tracker would never hop.
 fn nodes(sizes: &BufferSizes) -> usize {
     (sizes.run_ahead_bytes / BYTES_A_NODE).clamp(NODES_MIN, NODES_MAX)
 }

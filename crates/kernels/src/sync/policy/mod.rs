@@ -1,11 +1,12 @@
 //! Decisions of protocol `adaptive`: which thread leads, how long a leader delays its write, how
 //! often a waiter yields.
 //!
-//! Pure: no clock, no thread, no atomic. The mechanism (`pace`) tells the policy what leaders saw
-//! ([`Event`]), and acts on its [`Decision`]. Each decision is a guess about the load. A wrong
-//! guess or a missing event costs time, and never durability.
+//! Pure functions: no clock, no thread, no atomic. The mechanism (`pace`) tells the policy what
+//! leaders saw ([`Event`]), and acts on its [`Decision`]. Each decision is a guess about the load.
+//! A wrong guess or a missing event costs time, and never durability.
 //!
-//! Each rule is a [`Heuristic`], which a measurement can switch off:
+//! A round is one write of a leader, and its sync. Each rule is a [`Heuristic`], which a
+//! measurement can switch off:
 //!
 //! 1. `Delay`: blocking committers split into two sets. While the write of one set is under way,
 //!    the records of the other set arrive, so each sync covers only half of the committers. A
@@ -89,7 +90,7 @@ pub(super) enum Event {
 /// Limits of a leader's delay of its write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delay {
-    /// Number of committers, or of bytes, with which the leader does not delay.
+    /// Number of waiting committers, or of bytes, from which on the leader delays no longer.
     pub(super) enough: u64,
     /// The longest delay in nanoseconds; `None` if the backoff skips the delay.
     pub(super) ns_max: Option<u64>,
