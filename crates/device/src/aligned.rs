@@ -1,6 +1,6 @@
 //! Zeroed memory aligned to 4,096 bytes, as direct I/O wants it.
 //!
-//! Used for pages, rings and bounce blocks. Any thread.
+//! Pages, rings and bounce blocks are such memory. Any thread may use it.
 //!
 //! Invariants:
 //!
@@ -71,9 +71,9 @@ impl AlignedBuffer {
         buffer
     }
 
-    /// Returns the address of the first byte. The caller may write through it while no slice of the
-    /// buffer is alive and no two writers write the same bytes. The caller's own `unsafe` has to
-    /// justify the write, as the log's ring does.
+    /// Returns the address of the first byte. The caller may write through this address while no
+    /// slice of the buffer is alive and no two writers write the same bytes. The caller's own
+    /// `unsafe` has to justify the write, as the log's ring does.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }

@@ -1,13 +1,13 @@
 //! Turns a panic of a directory's or file's code into an error.
 //!
 //! Any program can implement [`Directory`] and [`File`]. A panic that unwound out of such a call
-//! would pass through the threads of the log and of the engine, and leave what they hold (the lead
-//! of a round, a write under way, a latch) held for ever. So the gate (`gate.rs`) wraps each
-//! directory that it guards in a `CaughtDirectory`.
+//! would pass through the threads of the log and of the engine, and would leave the lead of a
+//! round, a write under way or a latch held for ever. So the gate (`gate.rs`) wraps each directory
+//! that it guards in a `CaughtDirectory`.
 //!
-//! Any thread. Invariant: no call returns by unwinding, except those of [`File::method`],
-//! [`File::alignment`] and [`Directory::describe`], which return no error. A program that is built
-//! to abort on a panic still aborts.
+//! Any thread may call this code. Invariant: no call returns by unwinding, except those of
+//! [`File::method`], [`File::alignment`] and [`Directory::describe`], which return no error. A
+//! program that is built to abort on a panic still aborts.
 //!
 //! A crash leaves nothing, because this file keeps no state.
 

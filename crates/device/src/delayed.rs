@@ -1,7 +1,7 @@
 //! Adds a delay to each call that makes bytes or names durable, as in the papers' experiments (0,
 //! 15 us, 50 us, 100 us, 1 ms and 10 ms).
 //!
-//! Any thread. Invariants:
+//! Any thread may call this code. Invariants:
 //!
 //! 1. Each call that promises durability (a durable write, a sync of a file or a directory, a
 //!    preparation, the making of a subdirectory) is delayed once, after the device has done the

@@ -29,8 +29,8 @@ pub enum Method {
     /// Writes through the page cache, which `fdatasync` makes durable.
     Buffered,
     /// Writes past the page cache (`O_DIRECT`); a write can be durable by itself (`O_DSYNC`
-    /// semantics). Falls back to `Buffered` where the file system refuses; [`File::method`] returns
-    /// the method in use.
+    /// semantics). Falls back to `Buffered` where the file system refuses direct I/O;
+    /// [`File::method`] returns the method in use.
     #[default]
     Direct,
     /// Like `Direct`, through a ring of the kernel (io_uring), which takes several pieces of a

@@ -110,9 +110,9 @@ pub enum StripesFault {
     },
     /// The directory or file belongs to another index of this set.
     Misplaced {
-        /// Index at which the caller gave it, from 0.
+        /// Index at which the caller gave the directory or file, counted from 0.
         given: usize,
-        /// Index to which it belongs.
+        /// Index to which the directory or file belongs.
         belongs: usize,
     },
     /// The set has another number of directories than the caller gave.

@@ -1,10 +1,10 @@
 //! The gate: nothing is acknowledged after the first failed write or sync, and nothing is changed
 //! after the gate was closed.
 //!
-//! Any thread. After a failed `fdatasync` the kernel marks the pages clean, so a second one
-//! succeeds without having written anything: a caller that tries again, or that syncs after another
-//! caller's failure, acknowledges lost bytes. So every call that could acknowledge or change
-//! something goes through the gate.
+//! Any thread may call this code. After a failed `fdatasync` the kernel marks the pages clean, so a
+//! second one succeeds without having written anything: a caller that tries again, or that syncs
+//! after another caller's failure, acknowledges lost bytes. So every call that could acknowledge or
+//! change something goes through the gate.
 //!
 //! Invariants:
 //!
@@ -25,7 +25,7 @@
 //!    released afterwards (`gate/calls.rs` counts the calls).
 //!
 //! A directory has one gate, made where it is opened: a database hands its gate down to its log. If
-//! gates stand in series all the same, each counts the calls that pass it and is closed separately,
+//! gates stand in series nevertheless, each counts the calls that pass it and is closed separately,
 //! and a refusal by the inner gate is no failure to the outer gate.
 //!
 //! | atomic | written by | read by | ordering |

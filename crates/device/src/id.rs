@@ -1,4 +1,4 @@
-//! The id of a striped set, a log, or a database. Pure.
+//! The id of a striped set, a log, or a database. Pure functions, except that a random id is drawn.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

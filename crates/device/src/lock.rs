@@ -1,7 +1,7 @@
 //! The lock of a directory of files: an advisory `flock` on a file named `LOCK`, with the holder's
 //! process id in it.
 //!
-//! Any thread. Invariants:
+//! Any thread may call this code. Invariants:
 //!
 //! 1. The kernel alone decides which process holds the lock. The process id written in the file is
 //!    for the error message only and may be missing for an instant after the lock was taken.

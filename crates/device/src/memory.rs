@@ -1,6 +1,7 @@
 //! Files in memory: a device that costs only the copy of the bytes.
 //!
-//! Any thread; writers of different chunks of one file do not wait for each other.
+//! Any thread may call this code; writers of different chunks of one file do not wait for each
+//! other.
 //!
 //! Latches (leaf ranks, taken in this order): `names` guards which file a name means; `chunks`
 //! guards the length and the list of chunks (exclusively only to grow or cut); each chunk's own

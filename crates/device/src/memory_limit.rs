@@ -1,7 +1,7 @@
 //! Memory that this process may use: the machine's, or less where a control group limits it
 //! (containers, `systemd`, batch systems).
 //!
-//! Pure but for [`memory_limit`], which reads files of the Linux kernel. Any thread.
+//! Pure functions, except for [`memory_limit`], which reads files of the Linux kernel.
 //!
 //! | file | content |
 //! |---|---|

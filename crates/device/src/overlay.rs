@@ -2,7 +2,7 @@
 //! and are gone with the last handle.
 //!
 //! A program uses an overlay to see what an opening would make of a database, and leaves the
-//! database as it is. Any thread. Invariants:
+//! database as it is. Any thread may use an overlay. Invariants:
 //!
 //! 1. The overlay asks the directory beneath only for names, lengths and bytes, and creates, writes
 //!    and removes nothing in it. An overlay that guards the directory beneath
@@ -13,7 +13,8 @@
 //! Memory: 4 KiB for each block written. Zeros that are prepared at a file's end cost nothing. A
 //! crash leaves nothing.
 //!
-//! Latches: `names`, then one file's `state`, which is held across reads of the file beneath.
+//! A thread takes the latch `names` before one file's `state`, and holds `state` across reads of
+//! the file beneath.
 
 use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};

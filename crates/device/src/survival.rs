@@ -1,6 +1,6 @@
 //! The bytes that a simulated crash leaves, of files and of non-volatile memory.
 //!
-//! Pure; any thread.
+//! Plain values.
 
 /// The fate of unsynced bytes at a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -1,8 +1,8 @@
 //! Answers requests from an open database.
 //!
-//! Runs on the thread of a connection, or on the thread of a program that has opened the database
-//! read-only. Rows are read in a short read-only transaction, which ends before the reply is sent.
-//! So a client that does not read its reply blocks nothing in the database.
+//! The thread of a connection runs this code, or the thread of a program that has opened the
+//! database read-only. Rows are read in a short read-only transaction, which ends before the reply
+//! is sent. So a client that does not read its reply blocks nothing in the database.
 
 use crate::bytes::Bytes;
 use crate::protocol::{Refusal, Reply, Request};

@@ -1,4 +1,4 @@
-//! Bytes in JSON. Pure.
+//! Bytes in JSON. Pure functions.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Committed transactions in the form that the socket transfers. Pure.
+//! Committed transactions in the form that the socket transfers. Pure functions.
 
 use crate::bytes::Bytes;
 use katydid::{Change, ChangePosition, CommittedTransaction, NewValue, OldValue};

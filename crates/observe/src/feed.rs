@@ -1,7 +1,7 @@
 //! The feed of one connection. Each request returns the next committed transactions.
 //!
-//! Runs on the thread of the connection, which may wait here for the next commit. The wait ends
-//! when the client disconnects, the socket or the database is closed, or [`WAIT`] is over.
+//! The thread of the connection runs this code, and may wait here for the next commit. The wait
+//! ends when the client disconnects, the socket or the database is closed, or [`WAIT`] is over.
 //! Invariants:
 //!
 //! 1. Each transaction goes into replies once, in the order of commits, and a reply that cannot be

@@ -1,6 +1,6 @@
 //! Frames: four bytes of length, little-endian, and this number of bytes of JSON.
 //!
-//! Runs on the thread of a connection, at the client and at the server. Invariants:
+//! The thread of a connection runs this code, at the client and at the server. Invariants:
 //!
 //! 1. A length is compared with the limit before it is used, and memory is allocated as the bytes
 //!    arrive, not by the length.

@@ -1,8 +1,8 @@
 //! Checks whether the other side of a connection is present, and waits for its end or for a
 //! wake-up.
 //!
-//! Runs on the thread of a connection. A client sends nothing while its request is answered, so
-//! bytes or the end of its side mean that it no longer wants the answer. Closing the socket ends
+//! The thread of a connection runs this code. A client sends nothing while its request is answered,
+//! so bytes or the end of its side mean that it no longer wants the answer. Closing the socket ends
 //! the wait too, because it shuts the connection down.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

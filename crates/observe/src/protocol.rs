@@ -1,6 +1,7 @@
-//! Requests and replies, encoded as JSON in frames ([`crate::frame`]). Pure.
+//! Requests and replies, encoded as JSON in frames ([`crate::frame`]). Pure functions.
 //!
-//! Every frame has the number of the protocol. A server answers a frame with another number by
+//! In this file the owner is the process that has the database open, and serves the requests. Every
+//! frame has the number of the protocol. A server answers a frame with another number by
 //! [`Refusal::Protocol`], without regard to the rest of the frame. It answers an unknown field or
 //! request by [`Refusal::Request`].
 

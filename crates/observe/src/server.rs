@@ -1,7 +1,8 @@
-//! The server side: runs in the process that has the database open.
+//! The server side, in the process that has the database open.
 //!
-//! Threads: one waits for clients, and each of at most [`CLIENTS_MAX`] clients has its own. The
-//! waiting thread sleeps without a timer until a client comes or the socket is closed. Invariants:
+//! One thread waits for clients, and each of at most [`CLIENTS_MAX`] clients has a thread of its
+//! own. The waiting thread sleeps without a timer until a client comes or the socket is closed.
+//! Invariants:
 //!
 //! 1. A client that sends any bytes, or none, cannot make the other threads of the process wait.
 //!    Threads that serve clients hold no locks between two requests, rows are read in short

@@ -1,4 +1,4 @@
-//! [`Stat`] as a JSON object, for programs and for clients of the socket. Pure.
+//! [`Stat`] as a JSON object, for programs and for clients of the socket. Pure functions.
 
 use katydid::{
     EngineKind, EngineStat, Latencies, Lsn, MemoryStat, PagedStat, Stat, StreamStat, TxnId,

@@ -120,8 +120,8 @@ impl File for DirectFile {
         if done == buffer.len() {
             return Ok(done);
         }
-        // The direct read ended at the end of the file, or was cut. A read through the page cache
-        // needs no alignment and shows which.
+        // The direct read ended at the end of the file, or was cut short. A read through the page
+        // cache needs no alignment and shows which.
         Ok(done + self.handle.read_at(&mut buffer[done..], offset + done as u64)?)
     }
 

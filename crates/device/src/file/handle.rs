@@ -1,6 +1,6 @@
 //! The open file of buffered and direct files, and the calls that need no alignment.
 //!
-//! Any thread. Invariants:
+//! Any thread may call this code. Invariants:
 //!
 //! 1. A thread that changes the length through this handle holds `growth` (a latch, leaf rank). So
 //!    giving room back after a failed [`Handle::prepare_with`] never cuts bytes that another such
@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Zeros are written in pieces of this many bytes.
 pub(super) const PIECE_BYTES: usize = 128 << 10;
 
-/// Most bytes of zeros that preparing a file leaves unsynced in the page cache. A sync of tens of
-/// megabytes keeps the device busy for as long as ten commits of a log on that device take.
+/// Maximum bytes of zeros that preparing a file leaves unsynced in the page cache. A sync of tens
+/// of megabytes keeps the device busy for as long as ten commits of a log on that device take.
 pub(super) const UNSYNCED_MAX: u64 = 1 << 20;
 
 /// Writes all of `parts` at `offset` by calling `write` until nothing is left.

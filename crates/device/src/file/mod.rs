@@ -1,6 +1,6 @@
 //! Directories and files of the operating system: Linux, and macOS through the page cache only.
 //!
-//! Any thread; nothing here holds a latch across calls of different files.
+//! Any thread may call this code, which holds no latch across calls of different files.
 //!
 //! Invariants:
 //!

@@ -1,7 +1,7 @@
 //! Opens files past the page cache. This works on Linux, on file systems that allow it; elsewhere
 //! every file is buffered.
 //!
-//! Any thread. A directory shares its rings with the directories inside it.
+//! Any thread may call this code. A directory shares its rings with the directories inside it.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::PastCache;

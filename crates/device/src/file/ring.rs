@@ -1,8 +1,8 @@
 //! Rings of the kernel (io_uring) through which the pieces of one write are in flight at once.
 //!
-//! Any thread. A write takes an idle ring, or makes one, and puts it back when it is done. Each
-//! ring has one user at a time, so no write waits for another's completions. At most [`IDLE_MAX`]
-//! idle rings are kept.
+//! Any thread may call this code. A write takes an idle ring, or makes one, and puts it back when
+//! it is done. Each ring has one user at a time, so no write waits for another's completions. At
+//! most [`IDLE_MAX`] idle rings are kept.
 //!
 //! Invariants:
 //!
@@ -25,21 +25,21 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 
-/// Most pieces of one write that are in flight at once.
+/// Maximum number of pieces of one write that are in flight at once.
 const DEPTH: u32 = 8;
 /// Bytes of a piece; few in debug builds, so that the writes of tests have many pieces. Release
 /// builds use no smaller pieces, because a device that cannot write through its cache empties the
 /// cache after each durable piece: where this was measured, a write of 1 MiB in two pieces took 1.2
 /// times as long as a plain write, and one in eight pieces 1.7 times.
 const PIECE_BYTES: usize = if cfg!(debug_assertions) { 16 << 10 } else { 512 << 10 };
-/// Most parts that the kernel takes in one piece.
+/// Maximum number of parts that the kernel takes in one piece.
 const PARTS_MAX: usize = 1024;
-/// Rings kept for the next write.
+/// Maximum number of idle rings that are kept for later writes.
 const IDLE_MAX: usize = 16;
 
 /// The rings of a directory and of the directories inside it.
 pub(super) struct Rings {
-    /// The rings not in use. A leaf latch.
+    /// The rings not in use. This is a leaf latch.
     idle: Mutex<Vec<IoUring>>,
     make: fn() -> io::Result<IoUring>,
 }

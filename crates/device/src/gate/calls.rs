@@ -1,8 +1,8 @@
 //! Counts the calls inside a gate, so that closing the gate can refuse new calls and wait for the
 //! calls inside.
 //!
-//! Any thread. A call enters before it reaches the device and leaves when it has returned, also by
-//! a panic.
+//! Any thread may call this code. A call enters before it reaches the device and leaves when it has
+//! returned, also by a panic.
 //!
 //! Invariants:
 //!
@@ -46,7 +46,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const CLOSED: u64 = 1;
 const CALL: u64 = 2;
 
-/// Most calls that a thread's list holds: enough for gates in series, and for a few logs whose
+/// Maximum number of calls in a thread's list: enough for gates in series, and for a few logs whose
 /// directories use one another.
 const DEPTH_MAX: usize = 8;
 

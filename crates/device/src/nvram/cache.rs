@@ -1,7 +1,8 @@
 //! The instructions that write cache lines back, and the fence that follows them: detection and
 //! use.
 //!
-//! Any thread. Miri has none of these instructions, and its fence is the language's.
+//! Any thread may call this code. Miri has none of these instructions, and its fence is the
+//! language's.
 //!
 //! | instruction | after it the line is | ordered by |
 //! |---|---|---|
@@ -13,8 +14,8 @@
 //! The bytes written back may have been stored by other threads. On x86 a write-back follows all
 //! older loads, including those by which this thread learned of these stores. On Arm a `dc`
 //! instruction is ordered with accesses to its own line only, so a `dmb` precedes the first `dc` of
-//! a call. Without the `dmb` a line could be written back as it was before the load that said that
-//! the line is filled.
+//! a call. Without the `dmb` the write-back could come before the load by which the thread learned
+//! that the line is filled, and take the line's old content.
 //!
 //! On Arm `dc cvac` writes to the point of coherency, where every observer of the memory sees the
 //! line. A line that has got only so far need not survive a crash. `dc cvac` is used only on

@@ -1,6 +1,6 @@
 //! A region's file: making, opening, locking and mapping it.
 //!
-//! Any thread, any process. Invariants:
+//! Any thread of any process may call this code. Invariants:
 //!
 //! 1. A file has a region's name only when it is whole: it is made under the name with `.new`
 //!    appended, gets all its blocks and its header, is synced, and is then renamed. The next making

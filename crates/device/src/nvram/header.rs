@@ -1,4 +1,4 @@
-//! The first bytes of a region's file: encoding and decoding. Pure.
+//! The first bytes of a region's file: encoding and decoding. Pure functions.
 //!
 //! ```text
 //! "KATYDNVR" | 8 version u32 | 12 zero u32 | 16 bytes of the region u64 | 24 sum u64 | zeros to 4,096

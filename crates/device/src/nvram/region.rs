@@ -1,7 +1,7 @@
 //! A region: bytes and words in place, and the calls that persist them.
 //!
-//! Any thread. The callers keep the rules that make unsynchronised bytes sound, as with the log's
-//! ring:
+//! Any thread may call this code. The callers keep the rules that make unsynchronised bytes sound,
+//! as with the log's ring:
 //!
 //! 1. Only the owner of bytes writes them ([`NvRegion::write`]): no other thread reads or writes
 //!    them meanwhile, not even as a word.

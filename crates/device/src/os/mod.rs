@@ -1,10 +1,10 @@
 //! The system calls that differ between operating systems: one file for each system, with the same
 //! functions.
 //!
-//! Any thread. The functions keep no state and repeat no call; the callers repeat interrupted calls
-//! by [`retry`]. Only this module may name a call that just one system has, apart from the files
-//! that only one system compiles (`file/direct.rs`, `file/ring.rs`, `file/uring.rs`: Linux;
-//! `windows/`).
+//! Any thread may call this code. The functions keep no state and repeat no call; the callers
+//! repeat interrupted calls by [`retry`]. Only this module may name a call that just one system
+//! has, apart from the files that only one system compiles (`file/direct.rs`, `file/ring.rs`,
+//! `file/uring.rs`: Linux; `windows/`).
 //!
 //! Invariant: after `sync_data` or `sync_all` the bytes survive a power failure. A system whose
 //! ordinary sync promises less needs its stronger call here, and a file system without that call

@@ -1,4 +1,4 @@
-//! The rule by which measurements become a choice. Pure.
+//! The rule by which measurements become a choice. Pure functions.
 
 use crate::directory::Method;
 

@@ -2,7 +2,7 @@
 //! (`katydid bench-disk`).
 //!
 //! `scratch` measures, [`Trials`] lists the measurements, and `choose` is the rule, which is pure.
-//! Any thread; nothing is printed.
+//! Any thread may call this code, which prints nothing.
 
 mod choose;
 mod scratch;

@@ -1,7 +1,7 @@
 //! One simulated file: what programs see, what the device keeps, and everything in between.
 //!
-//! Pure: no latches, no I/O; the only randomness is that of the generator handed in. All functions
-//! of this file run under the device's latch.
+//! Pure functions: no latches, no I/O; the only randomness is that of the generator handed in. All
+//! functions of this file run under the device's latch.
 //!
 //! Invariants:
 //!

@@ -7,8 +7,8 @@
 //! prefix or any subset of its name changes. Calls can be made to fail, to stall, or to crash the
 //! device half-way.
 //!
-//! Any thread. One latch serialises all calls, so that the same sequence of calls with the same
-//! seed has the same outcome.
+//! Any thread may call this code. One latch serialises all calls, so that the same sequence of
+//! calls with the same seed has the same outcome.
 //!
 //! | what counts as a step | partial effect when the device crashes at it |
 //! |---|---|

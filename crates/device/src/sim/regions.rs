@@ -1,7 +1,7 @@
 //! The regions of non-volatile memory in a device's directories, by their paths.
 //!
-//! Any thread. The latch is a leaf. Its holder calls a region only to open it, which takes no
-//! latch.
+//! Any thread may call this code. The latch is a leaf. Its holder calls a region only to open it,
+//! which takes no latch.
 
 use super::SimDevice;
 use crate::error::{Cause, NvramFault};

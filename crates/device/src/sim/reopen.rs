@@ -1,6 +1,6 @@
 //! Makes the device that a restart finds from the device that ended.
 //!
-//! Pure but for the old device's latch, which the caller holds.
+//! Pure functions. The caller holds the old device's latch.
 
 use super::image::{FileImage, Reach};
 use super::names::Names;

@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Most helper threads, for all callers together.
+/// Maximum number of helper threads, for all callers together.
 const HELPERS_MAX: usize = 16;
 
 type Call<'a> = dyn Fn(usize) -> Result<()> + Sync + 'a;

@@ -1,5 +1,5 @@
 //! Labels of a set's directories, and the header that says which bytes of a file are in its parts:
-//! encoding and decoding. Pure.
+//! encoding and decoding. Pure functions.
 //!
 //! Each directory of a set holds a label, a text file named `STRIPES`:
 //!

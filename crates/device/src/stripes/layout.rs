@@ -1,4 +1,4 @@
-//! The directory and offset of each byte of a striped file. Pure.
+//! The directory and offset of each byte of a striped file. Pure functions.
 //!
 //! ```text
 //! file        | unit 0 | unit 1 | unit 2 | unit 3 | unit 4 | ...

@@ -1,10 +1,11 @@
 //! One directory made of several, whose large files are spread over them unit by unit (ELEDA,
 //! section 6.1: 512 KiB over two devices), so that one large write goes to several devices at once.
 //!
-//! Any thread. Only the first directory has the names of files. A file lies there until it grows
-//! beyond one unit. Then it gets parts in the other directories, under a number that its first
-//! block holds ([`label`]). No other file ever had this number. So creating, renaming and removing
-//! a file is atomic, as in one directory, and a file's parts are found by any of its names.
+//! Any thread may call this code. Only the first directory has the names of files. A file lies
+//! there until it grows beyond one unit. Then it gets parts in the other directories, under a
+//! number that its first block holds ([`label`]). No other file ever had this number. So creating,
+//! renaming and removing a file is atomic, as in one directory, and a file's parts are found by any
+//! of its names.
 //!
 //! Invariants:
 //!
@@ -63,7 +64,7 @@ use set::{LABEL_NAME, LABEL_NEW_NAME, Set};
 use std::io;
 use std::sync::Arc;
 
-/// Most directories of a set.
+/// Maximum number of directories of a set.
 const COUNT_MAX: usize = 64;
 
 fn is_count(count: usize) -> bool {

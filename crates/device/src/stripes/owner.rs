@@ -1,9 +1,10 @@
 //! An [`Owner`] is one opening's right to make and remove the part files of a striped directory. It
 //! also holds what the opening knows while it has the right.
 //!
-//! Any thread. There is one `Owner` for each directory of an opening, however many handles the
-//! opening has on the directory. Several openings of one directory, in one process or in several,
-//! each have an `Owner`. Openings exclude each other by the lock of the set's first directory.
+//! Any thread may call this code. There is one `Owner` for each directory of an opening, however
+//! many handles the opening has on the directory. Several openings of one directory, in one process
+//! or in several, each have an `Owner`. Openings exclude each other by the lock of the set's first
+//! directory.
 //!
 //! Invariants:
 //!

@@ -97,10 +97,11 @@ struct Shared {
     threshold: u64,
     clock: Clock,
     slots: Box<[Slot]>,
-    /// Names of the watched files and directories by their number; freed numbers are used again. A
-    /// leaf latch.
+    /// Names of the watched files and directories by their number; freed numbers are used again.
+    /// This is a leaf latch.
     names: Mutex<Vec<Option<Arc<str>>>>,
-    /// State of reporting. Taken before `names`; held while an event is handed to the logger.
+    /// State of reporting. A thread takes this latch before `names`, and holds it while it hands an
+    /// event to the logger.
     reports: Mutex<Reports>,
     /// True while the watcher sleeps without a timer. Set by the watcher before it looks at the
     /// slots once more, cleared by the call that finds it set. Both sides are sequentially

@@ -1,6 +1,6 @@
 //! The lock of a directory on Windows: `LockFileEx` on a file named `LOCK`.
 //!
-//! Any thread. Invariants:
+//! Any thread may call this code. Invariants:
 //!
 //! 1. The kernel alone decides which process holds the lock. The lock belongs to the open file, so
 //!    a second attempt in the same process is refused too; and the kernel releases the lock however

@@ -1,7 +1,7 @@
 //! The description of a simulated machine: its cores, sockets and costs, read from a small TOML
 //! file.
 //!
-//! Pure. Comments in `machines/*.toml` give the source of every figure.
+//! Pure functions. Comments in `machines/*.toml` give the source of every figure.
 
 use serde::Deserialize;
 

@@ -4,7 +4,7 @@
 //! Programs store into ordinary memory, which stands for the caches. Beside it, `model` records
 //! what each line may hold after a crash: at least what was fenced, at most what was stored.
 //!
-//! Any thread. Invariants:
+//! Any thread may call this code. Invariants:
 //!
 //! 1. Every call except `word`, `slice` and stores to words holds one latch (`state`). A thread may
 //!    take the latch of the device in the same machine while it holds this latch, never the other

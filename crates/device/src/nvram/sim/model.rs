@@ -1,4 +1,4 @@
-//! The contents that each cache line may have after a crash. Pure.
+//! The contents that each cache line may have after a crash. Pure functions.
 //!
 //! Invariants:
 //!
@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 
 /// Words of a line.
 pub(super) const WORDS: usize = LINE_BYTES as usize / 8;
-/// Most versions of a line that are remembered besides the kept one. With more, the oldest is
-/// forgotten.
+/// Maximum number of versions of a line that are remembered besides the kept one. With more, the
+/// oldest is forgotten.
 const VERSIONS_MAX: usize = 16;
 
 /// A line's content.
@@ -185,8 +185,8 @@ mod tests {
         lines.fence(first);
         assert!(survivors(&lines, 50).iter().all(|line| *line == [2; WORDS]));
         assert_eq!(lines.unkept(), 0);
-        // A line was clean when it was written back. A late fence does not bring back the content
-        // of this line either.
+        // The line is clean at the first write-back, and changed before the second. Again the late
+        // fence must not bring back the older content.
         let clean = lines.write_back(0, [2; WORDS]);
         let newer = lines.write_back(0, [3; WORDS]);
         lines.fence(newer);

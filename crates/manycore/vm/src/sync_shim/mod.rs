@@ -72,7 +72,7 @@ pub fn pause(step: u32) {
 /// Copies a record's bytes, and spends the simulated time of a copy.
 ///
 /// # Safety
-/// As for [`std::ptr::copy_nonoverlapping`].
+/// The caller keeps the rules of [`std::ptr::copy_nonoverlapping`].
 pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     vm::copy(bytes as u64);
     // SAFETY: the caller keeps the callee's rules.
