@@ -60,9 +60,9 @@ pub(super) struct HeldPoint {
 
 /// The locks of one transaction.
 ///
-/// One thread at a time uses a transaction, which the exclusive borrows of the lock calls ensure;
-/// the transaction may move to another thread. `Locks::release_all` must be called before the list
-/// is dropped.
+/// The exclusive borrows of the lock calls ensure that one thread at a time uses a transaction; the
+/// transaction may move to another thread. `Locks::release_all` must be called before the list is
+/// dropped.
 pub(crate) struct TxnLocks {
     id: TxnId,
     spaces: Vec<HeldSpace>,

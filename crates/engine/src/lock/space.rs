@@ -5,7 +5,7 @@
 //!
 //! 1. `range_count` is the number of granted and waiting ranges in the list. The acquirer of a
 //!    range counts the range before it visits the shards. A thread that removes a range from the
-//!    list subtracts it afterwards. Either thread holds the range mutex meanwhile.
+//!    list lowers the count afterwards. Either thread holds the range mutex meanwhile.
 //! 2. An exclusive lock is granted without the range mutex only in a critical section of the key's
 //!    shard that reads a `range_count` of zero.
 //!

@@ -14,11 +14,11 @@
 //! 2. No wake-up is lost: the outcome is stored under the parker's mutex, and the waiter checks for
 //!    it under that mutex before it sleeps. The notification itself is sent later, by
 //!    [`Wakes::send`], with no latch held.
-//! 3. From the node of a transaction, every other transaction for which the transaction really
-//!    waits is reachable over edges. The exception is the time in which a victim has left the graph
-//!    but not yet its queue. When the victim leaves the queue, the edges of the waiters behind it
-//!    are recomputed and searched again. An edge to a transaction without a node ends there, so
-//!    edges to ended transactions may stay.
+//! 3. Edges lead, directly or over other nodes, from a transaction to every other transaction for
+//!    which it really waits. The exception is the time in which a victim has left the graph but not
+//!    yet its queue. When the victim leaves the queue, the edges of the waiters behind it are
+//!    recomputed and searched again. An edge to a transaction without a node ends there, so edges
+//!    to ended transactions may stay.
 //! 4. Every cycle is found when its last edge appears: when a wait begins, or when edges are
 //!    recomputed. Exactly one transaction of the cycle is the victim: the youngest, which has the
 //!    largest id and so probably the least work to lose.

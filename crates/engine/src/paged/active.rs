@@ -12,8 +12,8 @@
 //!    the latch, for which the capture waits.
 //! 2. A transaction whose commit record lies below the begin record is never captured as active,
 //!    for the reason given in invariant 1.
-//! 3. `first` of an occupied slot is at or below every record of its transaction, so a log that is
-//!    kept from the least `first` on has everything that undo needs.
+//! 3. `first` of an occupied slot is at or below every record of its transaction, so undo finds all
+//!    it needs in a log that begins at or below the least `first`.
 //! 4. Records that one thread appends are in the log in the order of the appends, because a thread
 //!    always appends through the same session. With fewer sessions than shards, several shards
 //!    share a session, and a thread waits while another appends through it: no thread is ever
@@ -209,10 +209,10 @@ impl ActiveTable {
     /// Returns the occupied slots. The caller has appended the checkpoint's begin record and has
     /// passed the log's barrier (invariant 1).
     pub(crate) fn capture(&self) -> Vec<ActiveEntry> {
-        // The list is copied first, so its latch is free while this thread waits for the latches of
-        // slots. A thread that holds a slot's latch may be waiting for log space, and a thread that
-        // needs a new slot must not wait for that. A slot pushed after the copy has no record below
-        // the begin record.
+        // The list is copied first, so that its latch is not held while this thread waits for
+        // slots. The holder of a slot's latch may be waiting for log space, and a thread that only
+        // needs a new slot must not wait for that holder. A slot pushed after the copy has no
+        // record below the begin record.
         let slots = self.slots.lock().clone();
         let mut entries = Vec::new();
         for slot in slots {

@@ -3,9 +3,9 @@
 //!
 //! The functions are pure. An entry is `table u32`, zero `u32`, `root u64`, little-endian.
 //!
-//! A bulk load has an entry, too, for the tree that it fills beside the table's own. Its key is a
-//! byte with which no name begins, a byte that tells whether the load is committed, and the number
-//! of the table (`u32`, big-endian).
+//! A bulk load fills a tree of its own beside the table's, and the catalog has an entry for that
+//! tree, too. The key of this entry is a byte with which no name begins, a byte that tells whether
+//! the load is committed, and the number of the table (`u32`, big-endian).
 
 use crate::error::Error;
 use crate::ids::TableId;

@@ -9,7 +9,7 @@
 //!    fails, `unfinished` makes them later: the commit stands.
 //!
 //! A crash before the commit record is durable undoes the transaction. After a later crash, restart
-//! makes the transaction's deferred frees.
+//! makes those of the transaction's deferred frees that are left.
 
 use crate::durability_waiter::DurabilityWaiter;
 use crate::error::{Error, Result};

@@ -86,8 +86,8 @@ pub(crate) fn compact(
     })();
     drop(new);
     if written.is_err() {
-        // The failure may be a full device, on which the new file takes space. If the file cannot
-        // be removed, that does no harm, because it is no part of the database.
+        // The new file is removed, because it takes space, and the device may be full. A failure to
+        // remove it does no harm, because the file is no part of the database.
         let _removed = directory.remove(NEW_FILE_NAME);
         return written;
     }

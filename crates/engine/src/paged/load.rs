@@ -1,9 +1,9 @@
 //! Bulk loads: a table that is empty gets many keys at once.
 //!
 //! The keys go into a tree of their own beside the table's (`tree::load`). The catalog names that
-//! tree from its first page on. A load runs on the caller's thread, which has the table's exclusive
-//! lock. These are its steps, each with what the next opening does after a crash that follows the
-//! step:
+//! tree as soon as the tree has its first page. A load runs on the caller's thread, which has the
+//! table's exclusive lock. These are its steps, each with what the next opening does after a crash
+//! that follows the step:
 //!
 //! | step | after a crash, the next opening |
 //! |---|---|

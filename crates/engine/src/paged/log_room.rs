@@ -101,9 +101,9 @@ impl Engine {
         self.make_room_while(who, || true, || self.log.trimmed_to() <= before && self.taken() + LESS > taken)
     }
 
-    /// Waits until `is_needed` is false. Meanwhile the thread takes checkpoints, or waits for those
-    /// of other threads or for the transaction that keeps checkpoints from freeing anything. The
-    /// caller holds no latch.
+    /// Waits until `is_needed` is false. In each round the thread takes a checkpoint if one can
+    /// make room, and otherwise sleeps, so that other transactions end and other threads take
+    /// checkpoints. The caller holds no latch.
     #[cold]
     fn make_room_while(
         &self,
@@ -134,9 +134,9 @@ impl Engine {
                 let (used, limit) = used_and_limit(&self.log);
                 return Err(self.log_full(used, limit));
             }
-            // The thread polls. Ending transactions do not wake it: each of them would have to look
-            // for waiting transactions, which seldom exist. (A park with a time limit would take a
-            // token of the program's own executor.)
+            // The thread polls. No other transaction wakes it at its end: each one would have to
+            // look for waiting transactions, which seldom exist. (A park with a time limit would
+            // take a token of the program's own executor.)
             std::thread::sleep(LOOK);
         }
         Ok(())

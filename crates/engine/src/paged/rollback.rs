@@ -7,8 +7,9 @@
 //!
 //! 1. A change is undone at most once. The `undo_next` of its compensation record names the next
 //!    older change, and recovery continues there. The thread moves the writer's own `undo_next`
-//!    after the operation on the tree has returned. So an operation whose record was appended must
-//!    not return an error, except for a bug.
+//!    after the operation on the tree has returned. If an operation appended its record and then
+//!    returned an error, a repeated rollback would undo the change again; so after the append an
+//!    operation returns no error, except for a bug.
 //! 2. Undo needs no locks: the transaction still holds the locks under which it made its changes,
 //!    or, at restart, no other transaction runs.
 //!

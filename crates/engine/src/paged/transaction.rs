@@ -10,9 +10,9 @@
 //! 3. `depends` is at least the commit end of every transaction whose writes this one has seen or
 //!    replaced and whose commit may not be durable. The records of a transaction that writes lie
 //!    above `depends`, so a wait for its own commit record includes the commits that it depends on.
-//! 4. A transaction whose changes can neither be committed nor undone keeps its locks until they
-//!    can be undone (`unfinished`), or, after the gate has shut, until the database is opened
-//!    again.
+//! 4. A transaction whose changes can neither be committed nor undone keeps its locks until the
+//!    changes can be undone (`unfinished`), or, after the gate has shut, until the database is
+//!    opened again.
 
 use crate::Durability;
 use crate::body_threads::while_blocked;

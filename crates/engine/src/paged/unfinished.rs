@@ -80,7 +80,7 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Returns whether a transaction is set aside, by one load.
+    /// Returns whether any transaction is set aside. Costs one load.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) != 0

@@ -68,8 +68,8 @@ impl PagedDatabase {
     }
 }
 
-/// The locks of a check. They are released when the check ends, even by a panic of the caller's
-/// progress callback.
+/// The locks of a check. They are released when the check ends, even if the caller's progress
+/// callback panics.
 struct Held<'a> {
     engine: &'a Engine,
     locks: TxnLocks,

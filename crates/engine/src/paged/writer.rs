@@ -3,8 +3,8 @@
 //! Runs on the transaction's thread. Invariants:
 //!
 //! 1. `undo_next` is the newest change of the transaction that is not undone, zero if there is
-//!    none. All older ones are met by following `prev` from record to record, or, at a compensation
-//!    record, its `undo_next`.
+//!    none. All older ones are found by following `prev` from record to record; at a compensation
+//!    record, its `undo_next` is followed instead.
 //! 2. The changes remembered in memory are a subset of the changes that are not undone, newest
 //!    last. All others are read back from the log.
 //! 3. The log keeps room for undo. A transaction that has logged much has raised the log's reserve

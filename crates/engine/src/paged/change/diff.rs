@@ -35,8 +35,8 @@ fn shared_end(a: &[u8], b: &[u8]) -> usize {
 }
 
 impl<'a> Diff<'a> {
-    /// Returns the difference that turns `old` into `new`. Returns `None` if one of the two has
-    /// more than 65,535 bytes, which no inline value has.
+    /// Returns the difference that turns `old` into `new`. Returns `None` if either value has more
+    /// than 65,535 bytes, which no inline value has.
     pub(crate) fn between(old: &'a [u8], new: &'a [u8]) -> Option<Diff<'a>> {
         let (old_total, new_total) = (u16::try_from(old.len()).ok()?, u16::try_from(new.len()).ok()?);
         let front = shared_front(old, new);

@@ -19,8 +19,8 @@
 //!
 //! 1. A part is applied to a page only if the page's LSN is below the record's. The page then gets
 //!    the record's LSN.
-//! 2. One function does and redoes a part, [`apply_part`] (leaf changes: [`apply_leaf`]), so after
-//!    redo a page holds what it held when the record was written.
+//! 2. First execution and redo call one function: [`apply_part`] for parts, [`apply_leaf`] for leaf
+//!    changes. So after redo a page holds what it held when the record was written.
 //! 3. Decoders accept any payload: garbage gives [`Malformed`], never a panic, and allocates
 //!    nothing beyond its size.
 //!

@@ -39,8 +39,8 @@ pub(crate) struct PagedFeed {
     /// Commits up to this stamp were returned, have nothing to return, or lie before the feed's
     /// begin.
     stamp: CommitStamp,
-    /// The error of a record that was not taken. The feed returns only this error from then on,
-    /// because a later transaction might lack the record.
+    /// The error of a record that the assembler did not take. The feed returns only this error from
+    /// then on, because a later transaction might lack the record.
     failed: Option<Error>,
 }
 
@@ -122,9 +122,10 @@ impl EngineFeed for PagedFeed {
                         return Poll::Ready(Ok(transaction));
                     }
                     Ok(Step::Nothing) => continue,
-                    // A later position may lie above the first record of this transaction. A feed
-                    // that begins at this later position reads the commit again without some of its
-                    // records, and must know by the stamp that the commit lies before the position.
+                    // A position that this feed returns later may lie above the first record of
+                    // this transaction. A feed that begins at that position reads the commit again
+                    // without some of its records, and must know by the stamp that the commit lies
+                    // before the position.
                     Ok(Step::Empty(stamp)) => {
                         self.stamp = stamp;
                         continue;

@@ -108,8 +108,8 @@ impl PageWrite {
     }
 
     /// Announces that a record which changes this page is about to be appended. Must come before
-    /// the append, because a checkpoint that begins between the two would not see the page as
-    /// dirty.
+    /// the append. Otherwise a checkpoint that begins after the append and before the announcement
+    /// would not see the page as dirty.
     #[inline]
     pub(crate) fn begin_change(&mut self) {
         self.changing = true;

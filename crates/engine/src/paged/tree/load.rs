@@ -11,7 +11,7 @@
 //!    trimmed while the load runs.
 //! 3. A long value is logged from its end to its front. Until its first page is logged, the leaf
 //!    names the part that is logged, which is a shorter value in a tree that no thread reads.
-//! 4. After a call that failed the load cannot continue. The tree is as the last record left it.
+//! 4. After a failed call, the load cannot continue. The tree is as the last record left it.
 
 use super::chain::{Chain, write_groups};
 use super::handle::{Pages, Tree, corrupt};

@@ -188,7 +188,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Splits the leaf `left`, child `index` of `parent`, which has room for a separator.
+    /// Splits the leaf `left`, child `index` of `parent`. The parent has room for a separator.
     fn split_leaf(
         &self,
         pages: Pages<'_>,
@@ -219,9 +219,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Splits the inner page `left`, child `index` of `parent`, which has room for a separator.
-    /// `left` has at least three separators, because with fewer it would have room for another
-    /// (`page::key_bytes_max`).
+    /// Splits the inner page `left`, child `index` of `parent`. The parent has room for a
+    /// separator. `left` has at least three separators, because with fewer it would have room for
+    /// another (`page::key_bytes_max`).
     fn split_inner(
         &self,
         pages: Pages<'_>,

@@ -52,7 +52,7 @@ use std::time::Instant;
 use versions::{Before, Outcome, Stamp};
 use view::Shared;
 
-/// Number of images that are given back or moved under one latching of the registry.
+/// Number of images that are removed or moved to another view while the registry is latched once.
 const CHUNK: usize = 256;
 /// Number of images that a writer removes for each one that it keeps, while there are too many.
 const RELIEF: usize = 64;
