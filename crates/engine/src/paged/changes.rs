@@ -91,8 +91,8 @@ impl Head {
         head
     }
 
-    /// Decodes a head. No input panics. The error is the head's version if the head is sound and
-    /// this program cannot read that version, and `None` if the head is damaged.
+    /// Decodes a head. No input causes a panic. The error is the head's version if the head is
+    /// sound and this program cannot read that version, and `None` if the head is damaged.
     fn decode(head: &[u8]) -> std::result::Result<Head, Option<u32>> {
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|nth| head[at + nth]));
         let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|nth| head[at + nth]));

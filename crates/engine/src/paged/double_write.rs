@@ -176,7 +176,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
-/// Contents of a header block of the area. Decoding panics on no input.
+/// Contents of a header block of the area. No input causes a panic in decoding.
 #[derive(Debug, PartialEq, Eq)]
 enum Header {
     /// The header was never written, or an interrupted write left arbitrary bytes in it. If a write

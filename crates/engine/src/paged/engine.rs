@@ -304,7 +304,7 @@ impl Engine {
     }
 
     /// Ends the images of a transaction whose locks are released. The images no longer belong to
-    /// its writer.
+    /// the transaction's writer.
     pub(crate) fn end_images(&self, images: Option<Arc<TxnImages>>) {
         if let Some(images) = images {
             self.views.ended(&images);

@@ -69,7 +69,7 @@ pub(crate) fn check_file(file: &dyn File, place: &str, database: Id, page_bytes:
     let found: FilePage = match file_page::decode(&page[..read]) {
         Some(decoded) => decoded?,
         // A page of zeros, or a short file, is taken for a damaged file of this database. Any other
-        // content is another program's.
+        // content belongs to another program.
         None if page[..read].iter().all(|byte| *byte == 0) => {
             return Err(PageFault { page: PageId::NONE, reason: FaultReason::Zero }.into());
         }
@@ -187,7 +187,7 @@ impl Space {
         let prepared = file.len()? / bytes;
         let mut used = Used { words: Vec::new(), prepared: 0, free: 0, cursor: 0 };
         used.extend(prepared);
-        // Crash case (b).
+        // Repairs the file after crash case (b).
         let border = prepared.saturating_sub(1);
         if border > 0 && border.is_multiple_of(per_map) {
             write_map(file.as_ref(), PageId::new(border), page_bytes)?;

@@ -40,12 +40,12 @@ impl<'a> Rest<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Everything that is left.
+    /// Everything that is left of the payload.
     pub(super) fn all(self) -> &'a [u8] {
         self.0
     }
 
-    /// Fails if something is left.
+    /// Fails if something is left of the payload.
     pub(super) fn finish(self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed("a record is longer than its contents")) }
     }

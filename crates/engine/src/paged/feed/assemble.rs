@@ -21,10 +21,11 @@ use katydid_wal::RecordRef;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Maximum bytes of all transactions that have not ended. Tests reach it.
+/// Maximum bytes of all transactions that have not ended. The maximum is smaller in tests, so that
+/// tests reach it.
 pub(super) const OPEN_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
-/// A value as a record has it.
+/// A value, as far as a record contains it.
 #[derive(Debug)]
 enum Cell {
     None,

@@ -38,8 +38,8 @@ pub(crate) fn format(page: &mut [u8], database: Id) {
     page[DATABASE_AT..DATABASE_AT + 16].copy_from_slice(&database.to_le_bytes());
 }
 
-/// Reads page 0 as it came from a device. No input panics. Returns `None` if the page does not have
-/// the magic, which has the same offset in all versions and page sizes.
+/// Reads page 0 as it came from a device. No input causes a panic. Returns `None` if the page does
+/// not have the magic, which has the same offset in all versions and page sizes.
 pub(crate) fn decode(page: &[u8]) -> Option<Result<FilePage, PageFault>> {
     if page.get(header::BYTES..VERSION_AT)? != MAGIC {
         return None;

@@ -259,7 +259,7 @@ pub(crate) fn seal(page: &mut [u8]) {
 }
 
 /// Checks that these bytes are page `id` as it was sealed: length, checksum, identity, version. No
-/// input panics.
+/// input causes a panic.
 pub(crate) fn check_sealed(page: &[u8], id: PageId, page_bytes: usize) -> Result<(), PageFault> {
     let fault = |reason| Err(PageFault { page: id, reason });
     if page.len() != page_bytes || page.len() < BYTES {

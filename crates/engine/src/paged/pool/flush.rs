@@ -123,7 +123,7 @@ impl Pool {
         if batch.is_empty() {
             return Ok(0);
         }
-        // The write-ahead rule.
+        // This call enforces the write-ahead rule.
         self.shared.wal.make_durable(log_end)?;
         batch.needs_log(log_end);
         double_write.write(batch, self.file.as_ref())?;

@@ -45,7 +45,7 @@ pub(super) struct Body {
     /// or made anew, after reading the page failed, and if the page is `torn`.
     pub(super) loaded: bool,
     /// True after a thread panicked in the middle of a change: `bytes` are neither the former page
-    /// nor what the log says. Never unset.
+    /// nor what the log says. Never becomes false again.
     pub(super) torn: bool,
     pub(super) meta: Arc<PageMeta>,
     pub(super) shared: Arc<FrameShared>,

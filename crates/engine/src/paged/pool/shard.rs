@@ -125,7 +125,8 @@ impl Shard {
     }
 
     /// Examines up to `steps` frames after the clock's hand, and adds to `dirty` the dirty pages
-    /// that were not referenced since the hand passed them. Moves no hand and clears no mark.
+    /// that were not referenced since the hand passed them. Leaves the hand and the marks as they
+    /// are.
     pub(super) fn collect_cold(&self, steps: usize, dirty: &mut Vec<PageId>) {
         let table = self.table.read();
         let count = table.frames.len();

@@ -193,8 +193,8 @@ impl Versions {
         self.loads.last.store(UNDECIDED, Ordering::Release);
     }
 
-    /// Ends a bulk load, whose keys the table now has. Views that open from now on see them. A view
-    /// that reads meanwhile waits until `clock` has given the load's stamp.
+    /// Ends a bulk load, whose keys the table now has. Views that open from now on see these keys.
+    /// A view that reads meanwhile waits until `clock` has given the load's stamp.
     pub(super) fn end_load(&self, clock: impl FnOnce() -> Stamp) {
         let mut stamps = self.loads.stamps.write();
         let stamp = clock();

@@ -75,7 +75,7 @@ impl File for NotingFile {
     }
 }
 
-/// Makes a tree with `keys` keys on the device. Its leaves lie anywhere in the file.
+/// Makes a tree with `keys` keys on the device. The leaves are scattered over the file.
 fn tree(keys: u32) -> Rig {
     let rig = Rig::new(PAGE_BYTES, 2000);
     let mut numbers: Vec<u32> = (0..keys).collect();

@@ -43,8 +43,9 @@ fn step(rig: &Rig, rng: &mut Rng, sizes: Sizes, running: &mut Running) -> crate:
 
 const LANES: u8 = 3;
 
-/// Runs transactions side by side until the log refuses a record, which counts as the crash.
-/// Returns what was committed, by lane.
+/// Runs transactions side by side until the log refuses a record, which counts as the crash. Each
+/// transaction has a lane, which is a set of keys of its own. `committed` gets the committed
+/// contents of each lane.
 fn run(rig: &Rig, rng: &mut Rng, sizes: Sizes, committed: &mut [Model], checkpoint: &mut Option<Checkpoint>) {
     let mut running: Vec<Running> = (0..LANES)
         .map(|lane| Running { txn: rig.begin(), lane, model: committed[usize::from(lane)].clone() })
