@@ -7,8 +7,8 @@
 //! - (2) write each page in place;
 //! - (3) sync the database file.
 //!
-//! The pool's flusher does this, one batch at a time, under the flusher mutex. The opening thread
-//! runs `restore` before any thread reads a page.
+//! The pool's flusher takes these steps for one batch at a time, under the flusher mutex. The
+//! opening thread runs `restore` before any thread reads a page.
 //!
 //! Invariants:
 //!
@@ -55,8 +55,8 @@ pub(crate) const FILE_NAME: &str = "doublewrite";
 const MAGIC: [u8; 8] = *b"KTYDDBLW";
 const VERSION: u32 = 1;
 /// Bytes of the header block: magic, version u32, checksum u32 (of the block without these four
-/// bytes), database id u128, page bytes u32, count u32, then per page: id u64, checksum u32. Its
-/// last eight bytes are the position up to which the pages need the log, u64.
+/// bytes), database id u128, page bytes u32, count u32, then per page: id u64, checksum u32. The
+/// block's last eight bytes are the position up to which the pages need the log, u64.
 const BLOCK: usize = 4096;
 const LOG_NEEDED: usize = BLOCK - 8;
 const ENTRIES: usize = 40;

@@ -178,8 +178,8 @@ fn a_commit_that_could_not_free_what_it_let_go_of_does_not_keep_the_log() {
 
 /// A checkpoint captures a committed transaction that still has a long value to free, and the
 /// commit record lies below the checkpoint. Recovery learns only from the capture that the
-/// transaction is committed. Otherwise it would roll back an acknowledged commit, and the opening
-/// would fail.
+/// transaction is committed. Without the capture, recovery would roll back an acknowledged commit,
+/// and the opening would fail.
 #[test]
 fn a_commit_that_could_not_free_what_it_let_go_of_stands_after_a_checkpoint_and_a_crash() {
     let device = SimDevice::new(1);
