@@ -41,7 +41,7 @@ pub fn run(folder: &Path) -> Result<()> {
         });
         let copied = db.backup(folder.join("copy"));
         stop.store(true, Ordering::Relaxed);
-        // A writer that panicked is no reason to distrust the copy.
+        // If the writer panicked, the copy is valid all the same.
         writer.join().unwrap_or(Ok(())).and(copied.map(drop))
     })?;
     db.close()?;

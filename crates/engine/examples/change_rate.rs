@@ -74,7 +74,7 @@ fn run(engine: EngineKind, directory: Arc<dyn Directory>, with_feed: bool) -> (f
         std::thread::sleep(Duration::from_secs(SECONDS));
         stop.store(true, Ordering::Relaxed);
         let commits: u64 = committers.into_iter().map(|thread| thread.join().expect("no panic")).sum();
-        // The thread of the feed may wait for one more transaction.
+        // The thread of the feed may wait for one more transaction, so one more is committed.
         database.put(&table, "last", "one").expect("put");
         (commits, feed.map_or((0, Vec::new()), |feed| feed.join().expect("no panic")))
     });

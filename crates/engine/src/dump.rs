@@ -25,7 +25,8 @@ pub fn dump_log_in(
     directory: &dyn Directory,
     mut visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
 ) -> Result<String> {
-    // The log can be read even if the control file is damaged.
+    // The log can be read even if the control file is damaged; it is then read as a log of the
+    // paged engine.
     let engine = control::read(directory).ok().flatten().map_or(EngineKind::Paged, |control| control.engine);
     open::dump_log(engine, directory, &mut visit)
 }

@@ -246,7 +246,7 @@ fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<bool> {
         return Ok(true);
     }
     refuse_incomplete(directory)?;
-    // An interrupted creation leaves some of these files.
+    // These are the files that an interrupted creation may leave.
     let ours = [&[control::FILE_NAME, control::NEW_FILE_NAME][..], &paged::open::FILES].concat();
     match names.into_iter().find(|name| !ours.contains(&name.as_str())) {
         Some(name) => Err(Error::Foreign { place: place.to_owned(), what: Foreign::File(name) }),

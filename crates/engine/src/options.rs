@@ -365,7 +365,7 @@ impl Options {
             let share = match self.engine {
                 EngineOptions::Paged(_) => {
                     // The engine uses at most this number of sessions, and the log keeps some room
-                    // for each.
+                    // for each session.
                     log.sessions_max = log.sessions_max.min(SHARDS);
                     memory.bytes / 16
                 }

@@ -133,7 +133,7 @@ impl Archived {
             })?;
             reached = reached.max(to);
         }
-        // Files that a user copied together from several archives may overlap.
+        // Sort, because files that a user copied together from several archives may overlap.
         places.sort_by_key(|place| place.at.head.from);
         let mut ends = from.to_vec();
         for LocatedStretch { at, .. } in &places {

@@ -96,7 +96,8 @@ impl Waits for View {
 
 impl LogView for View {
     fn failure(&self) -> Error {
-        // A log in NVRAM may have failed without a device call.
+        // The gate may be open although the log has failed: a log in NVRAM fails without a device
+        // call.
         match (self.gate.failure(), self.log.poisoned()) {
             (Some(first), _) => Error::poisoned_by(first),
             (None, Some(failure)) => Error::from(failure),
@@ -308,7 +309,7 @@ impl Engine {
             session.append(&record.commit(stamp, validated.depends()))
         })?;
         appended.map(|appended| appended.position()).map_err(|error| match error {
-            // A log in NVRAM may have failed without a device call.
+            // A log in NVRAM may have failed without a device call, so the gate is shut here.
             AppendError::Poisoned { cause } => {
                 self.gate.shut(cause);
                 self.poison_error()

@@ -130,7 +130,8 @@ impl Engine {
         let is_now = *from == ChangesFrom::Now;
         let (stamp, from) = match from {
             ChangesFrom::Oldest => (CommitStamp::new(self.trimmed_stamp.load(Ordering::Acquire)), starts),
-            // The feed also gives records with a greater stamp that are already in the log.
+            // The feed also gives the records that are already in the log and have a greater stamp
+            // than this.
             ChangesFrom::Now => (CommitStamp::new(self.horizon(None)?.before().get()), starts),
             ChangesFrom::Position(position) => {
                 if position.from.len() != starts.len() {
@@ -269,7 +270,7 @@ impl MemoryFeed {
         }
         let ends: Vec<Lsn> = self.engine.log.streams().iter().map(|stream| stream.barrier()).collect();
         for (stream, end) in self.engine.log.streams().iter().zip(&ends) {
-            // Perhaps no other thread requests this sync.
+            // The feed requests this sync itself, because perhaps no other thread does.
             if stream.durable() < *end {
                 stream.request(*end, Durability::Durable);
             }

@@ -48,7 +48,7 @@ fn a_checkpoint_beside_a_commit_has_no_half_of_it() {
             }
             txn.commit()
         };
-        // The device may already be frozen.
+        // The commit fails if the device is already frozen.
         let commit = || drop(change());
         let checkpoint = || {
             database.checkpoint().expect("checkpoint");

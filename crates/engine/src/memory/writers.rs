@@ -10,9 +10,9 @@
 //!    use any session of that stream.
 //! 2. No wake-up is lost: a thread that waits increments `waiting` before it reads the idle lists,
 //!    and holds `turn` from then until it sleeps. A thread that returns a session first adds it to
-//!    a list, and then reads `waiting`. Either it reads the count and notifies under `turn`, or the
-//!    waiting thread finds the session, because the waiting thread takes the list's latch after the
-//!    session was added.
+//!    a list, and then reads `waiting`. Either the returning thread reads the count and notifies
+//!    under `turn`, or the waiting thread finds the session, because it takes the list's latch
+//!    after the session was added.
 //!
 //! Sessions do not survive a crash.
 

@@ -276,11 +276,13 @@ impl History {
         if self.engine == EngineKind::Memory {
             return;
         }
-        // The first slot's transaction may have written to the table.
+        // The drop would wait for the first slot's transaction, which may have written to the
+        // table.
         if let Some(open) = self.open[0].take() {
             self.commit(open);
         }
-        // The view's next read would fail, because its table is gone.
+        // The view is checked and ended before the drop, because its next read of the table would
+        // fail.
         if self.view.is_some() {
             self.look();
         }

@@ -280,8 +280,7 @@ fn own_history_only(engine: EngineKind) {
     assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
 }
 
-/// In a backup from before a compaction, pages lie at other offsets than those that later log
-/// records name.
+/// A compaction moves pages. So log records after it do not fit the pages of an earlier backup.
 #[test]
 fn a_backup_is_restored_to_no_point_after_a_compacting() {
     let device = SimDevice::new(1);
@@ -395,7 +394,8 @@ fn hook(engine: EngineKind) {
         assert_eq!(outcome.is_err(), fails);
     }
     assert!(reached > begin);
-    // Updates are logged as before, because this consumer asks for no values.
+    // The archiver is one of the log's consumers. It asks for no values, so updates are logged as
+    // before.
     assert!(
         database.stat().expect("stat").log.consumers.iter().any(|consumer| consumer.name == "archive-hook")
     );

@@ -268,8 +268,8 @@ impl Life {
             }
             writes.push((name.clone(), key, value));
         }
-        // A transaction that changes nothing has no record in the log, so its success says nothing
-        // about earlier transactions.
+        // Each transaction changes at least this row: a transaction that changes nothing has no
+        // record in the log, so its success says nothing about earlier transactions.
         let serial = self.history.next().to_string().into_bytes();
         txn.put(&table, "serial", &serial)?;
         writes.push((name, b"serial".to_vec(), Some(serial)));

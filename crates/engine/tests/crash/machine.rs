@@ -150,7 +150,8 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
 
 /// Returns the settings of every medium that the log may be in.
 fn settings(seed: u64, kind: Kind) -> MediumSettings {
-    // By itself `adaptive` has several writes under way only on slow devices.
+    // The depth is set, because `adaptive` by itself has several writes under way only on slow
+    // devices.
     let depth = [4, 1][(seed / Kind::without_inserters(kind.engine)) as usize % 2];
     let sync = match kind.sync {
         SyncKind::Adaptive => SyncDesign::adaptive(depth),
@@ -365,7 +366,8 @@ impl Machine {
             settings.files.ring_bytes = 128 << 10;
             options.advanced.log.run_ahead_bytes = 64 << 10;
             settings.files.inserter = inserter_design(inserter, [512, 2048, 8192][seed as usize % 3]);
-            // The transactions of all clients are open at once, and none may be refused.
+            // The transactions of all clients are open at once, and the log must not refuse any of
+            // them.
             settings.memory.bytes = 1 << 20;
         }
         options.advanced.log.medium = settings.medium(self.log);

@@ -434,7 +434,7 @@ fn one_turn() {
 /// outcome.
 fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
     let first = common::seed(3000);
-    // This number of seeds has all designs.
+    // Together these seeds use all designs.
     let seeds = if common::log().in_nvram() { 4 } else { 12 };
     // The last seed has rows of several tables in one checkpoint, which once were in the order of a
     // hash map.

@@ -439,7 +439,7 @@ impl<'a> Turns<'a> {
             if ordered || is_there {
                 open.writes.push(write);
             } else {
-                // The transaction has only seen that the key is absent.
+                // The deletion found nothing: the transaction has only seen that the key is absent.
                 open.read.insert(cell);
             }
         } else {

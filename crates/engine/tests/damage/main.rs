@@ -234,7 +234,7 @@ fn look(subject: &Subject, image: &DiskImage, writes: bool, sound: Option<Needs>
     let before = memory::begin();
     let seen = catch_unwind(AssertUnwindSafe(|| look_at(subject, &disk, writes)));
     let memory = memory::most_since(before);
-    // The device's own bytes are in memory too.
+    // Bytes by which the files have grown are allowed for, because the device is in memory.
     let grown = disk.image().bytes().saturating_sub(image.bytes());
     let memory_max = sound.map_or(usize::MAX, |sound| 2 * sound.memory + 4 * image.bytes() + 2 * grown);
     let seen = match seen {

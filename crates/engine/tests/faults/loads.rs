@@ -83,7 +83,7 @@ fn check(device: &SimDevice, options: &Options, is_loaded: bool, when: &str) -> 
         assert!(database.drop_table(&name).expect("drop"), "{when}: {name}");
     }
     assert_sound(&database.verify(None).expect("verify"));
-    // The file's own pages: header, map, catalog.
+    // Only the file's own pages are in use: header, map, catalog.
     assert!(in_use(&database).is_none_or(|pages| pages == 3), "{when}: {:?} pages", in_use(&database));
     has_all
 }

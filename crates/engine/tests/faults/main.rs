@@ -120,7 +120,7 @@ impl Setting {
         options.advanced.lock_release = self.release;
         options.advanced.checkpoint_bytes = 1 << 30;
         options.advanced.log_soft_bytes = 1 << 30;
-        // A test that waits this long is seen to hang.
+        // A wait this long is seen as a hang of the test.
         options.lock_wait = Duration::from_secs(600);
         let sync = match (self.engine, self.sync) {
             (EngineKind::Memory, SyncKind::Pipelined) => SyncDesign::pipelined(GROUP),

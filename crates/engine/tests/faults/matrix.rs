@@ -66,7 +66,7 @@ fn reader(database: &Database, table: &Table, read: Read, ledger: &Ledger) {
             let txn = database.begin_with(TransactionOptions { read, ..Default::default() })?;
             let found = txn.get(table, key("a", 1))?.is_some();
             if found && read == Read::Durable {
-                // The write was shown, however the reader ends.
+                // The write was shown, however the reader's transaction ends.
                 ledger.lock().expect("no panic").shown.insert(1);
             }
             txn.commit()?;

@@ -17,7 +17,7 @@ fn options() -> Options {
     options.advanced.log.reserve_bytes = 64 << 10;
     options.advanced.checkpoint_bytes = 1 << 30;
     options.advanced.log_soft_bytes = 1 << 30;
-    // A test that waits this long is seen to hang.
+    // A wait this long is seen as a hang of the test.
     options.lock_wait = Duration::from_secs(600);
     options
 }

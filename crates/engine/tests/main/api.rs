@@ -415,7 +415,7 @@ fn every_way_to_commit_yields_the_same_order_of_lsns(engine: EngineKind) {
         let write = || {
             let txn = database.begin().unwrap();
             number.set(number.get() + 1);
-            // Putting the present value would write nothing.
+            // The value changes each time, because putting the present value would write nothing.
             txn.put(&table, "a", number.get().to_string()).unwrap();
             txn
         };

@@ -264,7 +264,7 @@ fn a_load_has_the_table_to_itself(engine: EngineKind) {
     let database = Database::in_memory_with(options).expect("open");
     let table = database.table("t").expect("table");
     let other = database.table("other").expect("table");
-    // Another transaction uses the table.
+    // Another transaction uses the table when the load begins.
     let user = database.begin().expect("begin");
     user.put(&table, "a", "1").expect("put");
     let refused = database.bulk_load(&table, rows(10));

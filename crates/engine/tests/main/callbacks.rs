@@ -1,5 +1,5 @@
 //! The callbacks of a session: their order, and callbacks that use their own session, commit again
-//! or panic. Also a panic in the progress callback of a check.
+//! or panic. One test is about a panic in the progress callback of a check.
 
 use crate::common::{self, options_for, with_advanced};
 use katydid::{Database, EngineKind, Error, Options, Session, Table};

@@ -481,7 +481,7 @@ fn a_trimmed_log_is_a_gap_and_the_oldest_position_is_none(engine: EngineKind) {
     let refused = database.changes(&ChangesFrom::Position(first.clone())).map(drop);
     assert!(matches!(refused, Err(Error::ChangesGap { at, .. }) if at == first.stamp()), "{refused:?}");
     let refused = loop {
-        // The feed may have transactions in memory that it read before.
+        // Before the error the feed may return transactions that it has read already.
         match changes.try_next() {
             Ok(Some(_)) => {}
             other => break other,

@@ -27,7 +27,8 @@ fn beginning(engine: EngineKind, beginning: Beginning) -> (Arc<MemoryDirectory>,
     (directory, options)
 }
 
-/// Without the refusal, the number after the greatest would be the catalog's.
+/// After the greatest number of a table no table can be made. Without the refusal, the next number
+/// would wrap around to the catalog's.
 fn no_table_gets_a_number_that_another_had(engine: EngineKind) {
     let last = Beginning { position: 0, transaction: 1, table: u32::MAX - 2 };
     let (directory, options) = beginning(engine, last);
@@ -49,8 +50,8 @@ fn no_table_gets_a_number_that_another_had(engine: EngineKind) {
     assert!(matches!(database.table("c"), Err(Error::TooManyTables { .. })));
 }
 
-/// Present rows stay readable, even for later openings, and later writes are refused too. Without
-/// the refusal, the log would prepare one segment after the other.
+/// No write is accepted once the log has reached its greatest position. The rows stay readable,
+/// even for later openings. Without the refusal, the log would prepare one segment after the other.
 fn writes_are_refused_where_the_log_ends_for_good(engine: EngineKind) {
     let last = Beginning { position: Lsn::LIMIT.get() - (4 << 20), transaction: 1, table: 1 };
     let (directory, options) = beginning(engine, last);
@@ -87,7 +88,8 @@ fn with_sessions(engine: EngineKind, sessions_max: usize) -> Database {
     Database::open_in(Arc::new(MemoryDirectory::new()), options).expect("open")
 }
 
-/// More threads than shards run one after the other, and each leaves its session idle.
+/// More threads than shards run one after the other. Each leaves its session idle, so a later
+/// thread has to take an idle session of another thread.
 fn no_thread_is_refused_for_want_of_sessions(engine: EngineKind) {
     for sessions_max in [1, 7, 64] {
         let database = with_sessions(engine, sessions_max);
@@ -103,7 +105,7 @@ fn no_thread_is_refused_for_want_of_sessions(engine: EngineKind) {
                 });
                 worker.join().expect("no panic")
             });
-            // Another thread than the one that wrote rolls back.
+            // The rollback runs on another thread than the writes.
             std::thread::scope(|scope| {
                 scope.spawn(|| open.rollback().expect("a rollback is always possible"));
             });

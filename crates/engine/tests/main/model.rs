@@ -163,7 +163,8 @@ fn reads_and_writes_match_a_map(engine: EngineKind) {
 fn ranges_longer_than_a_batch_are_deleted(engine: EngineKind) {
     let database = Database::in_memory_with(options_for(engine)).unwrap();
     let table = database.table("t").unwrap();
-    // The counts are about the number of entries read at once, and several times that number.
+    // The counts lie next to the number of entries that are read at once, and next to multiples of
+    // that number.
     for count in [127, 128, 129, 255, 256, 257, 1000] {
         let txn = database.begin().unwrap();
         for number in 0..count {

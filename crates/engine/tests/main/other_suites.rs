@@ -72,7 +72,8 @@ fn entries_are_removed_while_a_range_goes_from_both_ends(engine: EngineKind) {
         .unwrap();
     let left = keys(&database, &table);
     assert_eq!(left.len(), 500);
-    // Steps 0, 4, 8, ... went from the front.
+    // The entries that stay are those of steps 0, 4, 8 and so on, which took entries from the
+    // front.
     assert_eq!(left, (0..500).map(|nth| nth * 2).collect::<Vec<_>>());
 }
 
@@ -189,7 +190,7 @@ fn a_cursor_turns_round_behind_a_seek(engine: EngineKind) {
     assert_eq!(at(cursor.prev().unwrap()).as_deref(), Some("a"));
     assert_eq!(at(cursor.seek_back("1x").unwrap()).as_deref(), Some("1"));
     assert_eq!(at(cursor.next().unwrap()).as_deref(), Some("2"));
-    // A key that is inserted into the gap is found, in both directions.
+    // A key that is inserted between the cursor and its neighbour is found, in both directions.
     txn.put(&table, "1y", "").unwrap();
     assert_eq!(at(cursor.prev().unwrap()).as_deref(), Some("1y"));
     assert_eq!(at(cursor.seek("z").unwrap()), None);

@@ -31,7 +31,7 @@ fn assert_small(folder: &Path, what: &str) {
 #[test]
 fn a_database_without_or_with_one_key_takes_at_most_4_mib() {
     let memory = |streams| EngineOptions::Memory(MemoryOptions { streams, ..MemoryOptions::default() });
-    // As many streams as a machine of 64 processors makes.
+    // 64 streams are as many as a machine of 64 processors makes.
     for engine in [EngineKind::Paged.into(), EngineKind::Memory.into(), memory(1), memory(64)] {
         let what = format!("{engine:?}");
         let folder = tempfile::tempdir().expect("a folder");

@@ -95,7 +95,8 @@ fn a_view_stays_as_it_began_and_keeps_no_writer_waiting(engine: EngineKind) {
         assert_eq!(second.get(&table, key(7)).unwrap().unwrap(), b"not committed");
         let in_second = shown(&second, &table, 400);
 
-        // This range stands in the middle while the rows around it change, appear and disappear.
+        // This range has returned its first and its last row when the rows in between change,
+        // appear and disappear.
         let mut range = view.range(&table, key(100)..key(300));
         let first = range.next().unwrap().unwrap().0;
         let last = range.next_back().unwrap().unwrap().0;
@@ -151,8 +152,8 @@ fn long_values_stay_what_they_were(engine: EngineKind) {
             );
         };
         check();
-        // A range has fetched the page numbers of long values, and reads the values when these
-        // pages have other contents.
+        // This range has fetched the page numbers of long values, and reads the values after these
+        // pages have got other contents.
         let mut range = view.range(&table, ..);
         assert!(range.next().unwrap().unwrap().1 == long(1));
         open.commit().unwrap();

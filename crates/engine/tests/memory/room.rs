@@ -48,8 +48,8 @@ fn a_checkpoint_that_meets_a_full_device_leaves_no_file_and_keeps_no_room() {
     let device = SimDevice::new(1);
     let (database, table) = open(&device);
     fill(&database, &table, 400);
-    // The device is full at each point of the checkpoint: while the first part is made, in the
-    // middle of the parts, before the manifest.
+    // The device becomes full at another point of the checkpoint in each round: while the first
+    // part is made, in the middle of the parts, or before the manifest.
     for room in [0, 4096, 8192, MIB, 3 * MIB] {
         let (files, used) = (checkpoint_files(&device), device.used());
         device.set_capacity(used + room);

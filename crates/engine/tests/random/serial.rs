@@ -184,7 +184,7 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
     for nth in 0..setting.transactions {
         let mut done = Done { id: thread * setting.transactions + nth + 1, ..Done::default() };
         let reads_only = random.u32(0..4) == 0;
-        // A transaction that only reads need not say so.
+        // Half of the transactions that only read are begun as read views.
         let access = if reads_only && random.bool() { Access::ReadOnly } else { Access::ReadWrite };
         let options = TransactionOptions { read: setting.read, access, ..TransactionOptions::default() };
         let mut txn = database.begin_with(options).expect("begin");

@@ -78,7 +78,7 @@ impl Script {
                         let value = (random.u32(0..4) != 0).then(|| value(&mut random));
                         writes.push((table.clone(), key(random.u64(0..12)), value));
                     }
-                    // Each state differs from all others.
+                    // This write makes each state differ from all others.
                     let serial = units.len().to_string().into_bytes();
                     writes.push((table, b"serial".to_vec(), Some(serial)));
                     Unit::Commit(writes)

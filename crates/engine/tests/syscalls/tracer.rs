@@ -188,7 +188,7 @@ impl Followed<'_> {
 
     fn text(&self, address: u64) -> PathBuf {
         let mut bytes = vec![0; 4096];
-        // The text may lie at the end of a mapping.
+        // The text may lie at the end of a mapping, so shorter and shorter reads are tried.
         let count = (1..=8).rev().find_map(|part| {
             let count = self.memory.read_at(&mut bytes[..part * 512], address).ok()?;
             bytes[..count].contains(&0).then_some(count)

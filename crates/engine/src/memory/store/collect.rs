@@ -84,7 +84,8 @@ impl Collector {
         }
     }
 
-    /// Number of transactions whose records were not yet pruned.
+    /// Number of transactions with records in the queues: records to prune, and tombstones to
+    /// remove.
     pub(super) fn waiting(&self) -> usize {
         self.queues.iter().map(|queue| queue.lock().len()).sum()
     }

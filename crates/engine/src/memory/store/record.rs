@@ -188,10 +188,11 @@ impl Chain {
         (there != expected).then(|| found.map_or(Timestamp::ZERO, |version| version.wts))
     }
 
-    /// Puts a version of an undecided transaction on top. `expected` has the timestamp of the
-    /// version that the writer has read, or says that it has found no value. Installing also
-    /// validates that read, because no version can come between the version read and the new one
-    /// any more. Returns the outcome on which the write depends.
+    /// Puts a version of an undecided transaction on top. `expected` is the timestamp of the
+    /// version that the writer has read, `Some(None)` if the writer has found no value, and `None`
+    /// if the writer has not read the key. Installing also validates this read, because from now on
+    /// no version can come between the version that was read and the new one. Returns the outcome
+    /// on which the write depends.
     pub(super) fn install(
         &mut self,
         timestamp: Timestamp,

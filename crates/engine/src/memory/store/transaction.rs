@@ -468,7 +468,8 @@ impl ActiveTxn {
     #[cold]
     pub(super) fn conflict(&self, at: TableKey<'_>, holder: Option<Timestamp>, kind: ConflictKind) -> Error {
         let holder = holder.filter(|holder| *holder != Timestamp::ZERO);
-        // In other conflicts the holder has already ended.
+        // The holder may still be open only after a time-out: in other conflicts it has already
+        // ended.
         let open = holder.filter(|_| kind == ConflictKind::Timeout).unwrap_or_default();
         let contested = self.open.store.contested(at.0, at.1, open);
         let holder = holder.map(|holder| TxnId::new(holder.get()));

@@ -408,8 +408,8 @@ impl Validated {
         self.seen_to
     }
 
-    /// Positions that must be durable, in addition to its own record, before the transaction is
-    /// acknowledged.
+    /// Positions that must be durable before the transaction is acknowledged, in addition to the
+    /// transaction's own record.
     pub(crate) fn depends(&self) -> &Dependencies {
         &self.depends
     }

@@ -136,7 +136,7 @@ impl Scene<'_> {
         if let Some(value) = found {
             return Ok(decode(value));
         }
-        // The memory engine locks nothing.
+        // `Deleters` is right only under the locks of keys, which the memory engine does not have.
         if self.engine == EngineKind::Paged && random.bool() {
             let deleter = self.deleter(number);
             if before.is_none_or(|before| before[number as usize] == deleter) {

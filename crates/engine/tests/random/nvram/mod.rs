@@ -129,7 +129,7 @@ fn a_checkpoint_that_crashes_changes_nothing(engine: EngineKind) {
             database.put(&table, key(number % 30), vec![number as u8; 300]).unwrap();
         }
         let before = contents(&database, &table);
-        // Crashes of each memory, and of the device, one after the other.
+        // The crash is one of the device, or of one of the memories, in turn.
         let names = ["log/log.nvram", "log/stream-000/log.nvram", "log/stream-001/log.nvram"];
         let memories: Vec<_> = names.iter().filter_map(|name| device.nvram(name)).collect();
         match step % (memories.len() + 1) {

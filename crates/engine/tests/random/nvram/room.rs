@@ -71,7 +71,7 @@ fn a_transaction_larger_than_the_log_is_told_so_and_can_end_either_way() {
     let (count, error) = fill(&txn, &table, 0);
     assert_eq!(pinned_by(&error), txn.id());
     assert!(count > 50, "{count} fit");
-    // The transaction may go on with what it has.
+    // The transaction can go on: it still reads its own writes, and can roll back or commit.
     assert_eq!(txn.get(&table, key(0)).unwrap(), Some(vec![0; 500]));
     txn.rollback().unwrap();
     assert_eq!(contents(&database, &table).len(), 1);
@@ -140,7 +140,7 @@ fn nobody_waits_for_a_transaction_that_waits_for_him() {
 }
 
 /// Begins transactions that write, until one is refused for lack of room. Then fills up the room
-/// that each of them has.
+/// that each transaction has.
 fn fill_with_many(database: &Database, table: &Table) -> Vec<Transaction> {
     let mut open = Vec::new();
     let refused = (0..).find_map(|nth| {
@@ -290,7 +290,8 @@ fn a_transaction_larger_than_its_stream_is_refused_and_nothing_of_it_is_there() 
             for _ in 0..3 {
                 let error = database.put(&table, "long", vec![1; 300_000]).expect_err("it does not fit");
                 assert!(error.to_string().contains("larger than the limit of"), "{log}: {error}");
-                // In the memory engine open transactions keep no room.
+                // In the memory engine an open transaction does not keep the log from being
+                // trimmed.
                 for number in 0..100 {
                     database.put(&table, key(number), vec![1; 4000]).unwrap();
                 }

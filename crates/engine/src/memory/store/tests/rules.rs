@@ -120,8 +120,8 @@ fn nobody_inserts_into_what_another_has_passed_over() {
     late.insert(&table, b"f", b"1").expect("insert");
     let late_began_after = late.timestamp > counter.timestamp;
     assert!(late_began_after);
-    // The later transaction commits first. `counter` comes before `late` in the order of
-    // timestamps, and does not see the key that `late` wrote.
+    // The later transaction commits first. Both can commit, because `counter` comes before `late`
+    // in the order of timestamps and does not see the key that `late` wrote.
     commit(late);
     commit(counter);
     let (mut early, mut counter) = (begin(&store), begin(&store));
