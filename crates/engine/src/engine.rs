@@ -11,8 +11,8 @@
 //! 1. Methods of [`Engine`] and [`EngineTransaction`] that may append to the log or change a file
 //!    run inside of a call of the opening ([`crate::opening`]). Exceptions are `begin`, reads, and
 //!    writes of the memory engine, which stay in memory until the commit.
-//! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended: the
-//!    engine releases the locks and versions that the transaction still holds later, without a call
+//! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended: later
+//!    the engine releases the locks and versions that the transaction still holds, without a call
 //!    of the transaction's owner.
 //! 3. Dropping a transaction that has not ended rolls it back.
 
@@ -208,8 +208,8 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
 
     /// See [`crate::Transaction::commit`].
     fn commit(&mut self) -> Result<CommitStamp>;
-    /// Appends the commit record, if the transaction has written, and returns. The engine releases
-    /// the locks and versions that the transaction still holds when the commit is durable; the
+    /// Appends the commit record, if the transaction has written, and returns. When the commit is
+    /// durable, the engine releases the locks and versions that the transaction still holds; the
     /// caller makes no call for that. Errors are those of [`crate::Transaction::commit`].
     fn submit(&mut self) -> Result<Ticket>;
     /// A reference that keeps the database open.

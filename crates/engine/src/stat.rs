@@ -190,8 +190,8 @@ pub struct PagedStat {
     pub pages_written: u64,
     /// Number of open read views (transactions with [`Access::ReadOnly`](crate::Access::ReadOnly)).
     pub views: u64,
-    /// Bytes of old values and their keys kept for views. Values of open transactions that no view
-    /// needs so far are counted in steps of 64 KiB.
+    /// Bytes of old values and their keys kept for views. Old values that open transactions keep,
+    /// and that no view needs yet, are counted in steps of 64 KiB.
     pub view_bytes: u64,
     /// Maximum of `view_bytes` (`PagedOptions::view_bytes_max`).
     pub view_bytes_max: u64,

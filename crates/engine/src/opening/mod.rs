@@ -167,8 +167,8 @@ impl Opening {
         self.is_at_least(Phase::Ending)
     }
 
-    /// Fails if the database was closed. Called by operations that are not counted, and inside of
-    /// counted ones.
+    /// Fails in the phase *ending*, and after closing has ended. Called by operations that are not
+    /// counted, and inside of counted ones.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_ending() { Err(Error::Closed) } else { Ok(()) }
@@ -179,7 +179,8 @@ impl Opening {
         self.calls.is_draining()
     }
 
-    /// Begins a visit; see the head of this file. Fails if the database was closed.
+    /// Begins a visit; see the head of this file. Fails in the phase *ending*, and after closing
+    /// has ended.
     pub(crate) fn visit(&self) -> Result<Visit<'_>> {
         let shard = self.calls.enter(ENDING).ok_or(Error::Closed)?;
         Ok(Visit { opening: self, shard })

@@ -190,7 +190,8 @@ fn goes_on(engine: EngineKind) {
     assert_eq!(rows_of(&to)[&("rows", b"once".to_vec())], b"more");
 }
 
-/// A note is a stretch without log bytes. Its file must stay, because no other file says the same.
+/// A note is a stretch without log bytes. Its file must stay, because no other file contains the
+/// note.
 #[test]
 fn opening_an_archive_keeps_a_note_in_a_file_of_its_own() {
     for engine in ENGINES {

@@ -338,8 +338,9 @@ impl Machine {
         self.engine
     }
 
-    /// Returns whether the engine orders two transactions that write the same key, which it does if
-    /// it locks the key. If not, it orders a transaction only after those whose writes it has read.
+    /// Returns whether the engine orders two transactions that write the same key. An engine that
+    /// locks keys does. The memory engine orders a transaction only after the transactions whose
+    /// writes it has read.
     pub fn orders_writes(&self) -> bool {
         self.engine == EngineKind::Paged
     }

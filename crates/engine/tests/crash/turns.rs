@@ -557,8 +557,8 @@ pub fn steps(
     machine.steps()
 }
 
-/// Runs a workload with a crash at a step, or in the sync at the end if that comes first, and
-/// recovers; then does the same once more.
+/// Runs a workload up to a crash at a step, or in the sync at the end if the sync comes first, and
+/// recovers. Then does all of this a second time on the recovered store.
 pub fn crash_at(
     (engine, log): (EngineKind, LogKind),
     seed: u64,

@@ -20,7 +20,7 @@ pub enum Harm {
     Flip,
     /// A sector, or a page, is zeros.
     Zero(usize),
-    /// A sector, or a page, has changed places with another one of its file.
+    /// A sector, or a page, is exchanged with another one of the same file.
     Swap(usize),
     /// A sector, or a page, has its content of an earlier moment, which has this number: later
     /// writes of the sector or page were lost.

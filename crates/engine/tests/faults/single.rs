@@ -147,8 +147,7 @@ fn no_space_for_the_log_is_typed_and_clears() {
     });
     let refused = refused.expect("the device is full");
     assert!(matches!(refused, Error::NoSpace { .. }), "{refused}");
-    // An open transaction can still be undone or committed, because the log keeps a reserve for
-    // that.
+    // Reads go on, and nothing of the refused transaction is there.
     assert_eq!(contents(&database, &table).len(), acknowledged.len() + 1);
     device.set_capacity(1 << 30);
     database.put(&table, "after", "1").unwrap();

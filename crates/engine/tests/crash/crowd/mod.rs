@@ -53,7 +53,7 @@ struct Attempt {
     /// Changes of shared keys, at most one for each key.
     shared: Vec<Change>,
     /// True if the transaction has seen that another one changed what it had read (memory engine).
-    /// If so, it may not commit.
+    /// Such a transaction must not commit.
     is_doomed: bool,
 }
 
