@@ -13,10 +13,10 @@
 //! 1. Every acknowledged transaction survived. Every transaction whose writes an acknowledged
 //!    reader has read survived as well.
 //! 2. No transaction survived that was refused, rolled back, or never committed.
-//! 3. If the survivors are replayed in the order of their commit stamps, each reads the values that
-//!    it has read in the run, and together they leave exactly the rows found. The stamp of a commit
-//!    that the crash interrupted is not known: at least one placement of such commits among the
-//!    other commits must fit.
+//! 3. If the survivors are replayed in the order of their commit stamps, each survivor reads the
+//!    values that it has read in the run, and all survivors together leave exactly the rows found.
+//!    The stamp of a commit that the crash interrupted is not known: at least one placement of such
+//!    commits among the other commits must fit.
 
 use crate::opening::Call;
 use crate::pause::device::paused;

@@ -1,6 +1,6 @@
 //! For each version of the format, restores a kept backup and its archive to each of the archive's
-//! stamps and times. `tests/fixtures` has both as that version wrote them. Version 1 is of the
-//! paged engine, version 2 of the memory engine.
+//! stamps and times. `tests/fixtures` has the backup and the archive as that version wrote them.
+//! Version 1 is of the paged engine, version 2 of the memory engine.
 //!
 //! `KATYDID_WRITE_FIXTURES=1 cargo test -p katydid --test archive fixture::` writes missing
 //! fixtures. This is right only for a new version of the format, in a folder of its own: the files

@@ -9,10 +9,10 @@
 //! writes it read or replaced must have survived. The store must be what the survivors wrote, in
 //! the order of their commits.
 //!
-//! Memory engine: a transaction that writes without reading depends on no other, and a transaction
-//! that reads sees what was committed when it began. So the steps of a transaction also avoid rows
-//! that were committed after it began, unless they write blindly. A commit's stamp is its
-//! timestamp.
+//! In the memory engine a transaction that writes without reading depends on no other transaction,
+//! and a transaction that reads sees the rows that were committed when it began. So the steps of a
+//! transaction also avoid rows that were committed after it began, unless they write blindly. A
+//! commit's stamp is its timestamp.
 //!
 //! A rollback to a savepoint undoes writes, but releases no locks and forgets no reads. The
 //! transaction still needs the attempts that wrote what it has read and, if writes are ordered,

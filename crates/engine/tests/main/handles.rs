@@ -1,5 +1,5 @@
-//! Every call refuses handles of another database, of another opening of the same directory, or of
-//! an opening of a copy of it, with a typed error, and changes nothing.
+//! Every call refuses a handle of another database, of another opening of the same directory, or of
+//! an opening of a copy of that directory. The call returns a typed error and changes nothing.
 //!
 //! Each test goes through all relations between the two openings. The methods are listed in
 //! `common/uses.rs`.

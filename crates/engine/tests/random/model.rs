@@ -1,9 +1,9 @@
 //! Random transactions from several threads, compared with a `BTreeMap`.
 //!
-//! Paged engine: under strict two-phase locking the order of commit records is a serial order: if
-//! two transactions conflict, one of them appends its commit record before the other gets the lock.
-//! So every committed transaction is replayed on the model in the order of its commit LSN, and
-//! everything it read, point or range, must be what the model holds at that moment. Each
+//! In the paged engine, under strict two-phase locking, the order of commit records is a serial
+//! order: if two transactions conflict, one of them appends its commit record before the other gets
+//! the lock. So every committed transaction is replayed on the model in the order of its commit
+//! LSN, and every point or range that it read must be what the model holds at that moment. Each
 //! transaction writes, so each has an LSN of its own.
 //!
 //! If the log does not keep the order of appends, the order of LSNs is no serial order: a

@@ -10,9 +10,9 @@
 //!
 //! Some read views are long: between their reads the other threads run many transactions.
 //!
-//! A transaction whose `insert` finds that the key exists counts as one more reader at that moment,
-//! however it ends: the key's existence and everything that it had read must belong to one state.
-//! In the end the table holds the last version of each key.
+//! If an `insert` finds that the key exists, its transaction counts as one more reader at that
+//! moment, however the transaction ends. The key's existence and everything that the transaction
+//! had read must belong to one state. In the end the table holds the last version of each key.
 
 use crate::common::{self, Rng, chunked, key, options_for, seed, with_advanced};
 use katydid::{

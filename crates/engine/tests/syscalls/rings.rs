@@ -24,7 +24,7 @@ pub struct Ring {
     submissions: u64,
     completions: u64,
     entries: u64,
-    /// Completions up to here were read.
+    /// Number of the first completion that was not read yet.
     read: u32,
     under_way: BTreeMap<u64, Write>,
 }
@@ -91,7 +91,8 @@ impl Ring {
         }
     }
 
-    /// Returns the entries that a call which submits up to `count` is about to give the kernel.
+    /// Returns the entries that a call is about to give the kernel, if the call submits at most
+    /// `count` entries.
     pub fn submitted(&self, memory: &fs::File, count: u32) -> Vec<Submitted> {
         let at = |param: usize| self.submissions + u64::from(self.param(param));
         let (head, tail, mask) = (word(memory, at(40)), word(memory, at(44)), word(memory, at(48)));

@@ -96,7 +96,7 @@ impl Watched {
         fs::read(self.path(folder).join(name)).ok()
     }
 
-    /// Returns whether this name exists and was not seen to be made.
+    /// Returns whether this name exists although no call was seen to make it.
     pub fn is_new(&self, folder: usize, name: &str) -> bool {
         !self.folders[folder].contains_key(name) && self.path(folder).join(name).exists()
     }
