@@ -340,8 +340,8 @@ impl Engine {
         self.feed_wakers.notify(&self.log);
     }
 
-    /// Notes in the store that a transaction is about to be acknowledged, which may have seen or
-    /// written versions up to `seen_to`.
+    /// Notes in the store that a transaction is about to be acknowledged. The transaction may have
+    /// seen or written versions up to `seen_to`.
     pub(crate) fn acknowledge(&self, seen_to: Timestamp) {
         self.store.acknowledge(seen_to);
     }
