@@ -6,7 +6,7 @@
 //!
 //! 1. If `len` is 0, `base` is dangling but aligned. Without a chunk, `base` comes from
 //!    `alloc_zeroed` with [`AlignedBuffer::layout`] of `len`, and is freed once, in `drop`, with
-//!    the same layout. With a chunk, the bytes are a piece of it to which no other piece has
+//!    the same layout. With a chunk, the bytes are a part of the chunk that no other buffer can
 //!    access.
 //! 2. All `len` bytes are initialised from the start (zeros), so that a slice over them is always
 //!    valid.

@@ -4,8 +4,8 @@
 //! Rules for every implementation:
 //!
 //! 1. Bytes written with [`WriteMode::Written`] survive a crash of this process, but a crash of the
-//!    machine may lose them, tear them at 512 bytes or reorder them until a later `sync` of the
-//!    same file has returned.
+//!    machine may lose them, tear them at multiples of 512 bytes, or reorder them until a later
+//!    `sync` of the same file has returned.
 //! 2. Bytes written with [`WriteMode::Durable`] survive a crash of the machine once the call has
 //!    returned. The call promises nothing for bytes written earlier.
 //! 3. A created, renamed or removed name survives a crash of the machine once `Directory::sync` has

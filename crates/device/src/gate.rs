@@ -11,9 +11,9 @@
 //! 1. The first failure of a write, a sync or a directory sync is latched for good. A preparation
 //!    counts as such a failure if it failed for any reason but a lack of room, or if its sync
 //!    failed for any reason. The opening of a file counts as such a failure if its sync failed.
-//! 2. A shut gate lets no write, sync, preparation, truncation, creation, rename, removal, mapping
-//!    of NVRAM or taking of the directory's lock begin. Reads, lengths and listings go on. A shut
-//!    gate opens a file for reading only.
+//! 2. A shut gate refuses every new write, sync, preparation, truncation, creation, rename,
+//!    removal, mapping of NVRAM and taking of the directory's lock. Reads, lengths and listings go
+//!    on. A shut gate opens a file for reading only.
 //! 3. A sync, or a durable write, that ended after the gate was shut does not report success,
 //!    whatever the device said.
 //! 4. Only one call at a time is in a sync of the page cache of one open file. The kernel reports a
@@ -24,9 +24,9 @@
 //!    calls that were inside have returned, so no call is under way when a directory's lock is
 //!    released afterwards (`gate/calls.rs` counts the calls).
 //!
-//! A directory has one gate, made where it is opened: a database hands its gate down to its log. If
-//! gates stand in series nevertheless, each counts the calls that pass it and is closed separately,
-//! and a refusal by the inner gate is no failure to the outer gate.
+//! A directory has one gate, made where it is opened: a database hands its gate down to its log.
+//! Gates may also stand in series. Each of them counts the calls that pass it and is closed
+//! separately, and a refusal by the inner gate does not shut the outer gate.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|

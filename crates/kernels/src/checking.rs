@@ -98,7 +98,7 @@ pub enum Detectors {
     Explorer,
 }
 
-/// Asserts that this build's checker notices each mutant of `table` that lists the checker.
+/// Asserts that this build's checker notices each mutant for which `table` lists this checker.
 /// `caught` returns whether the checker notices a mutant.
 #[cfg(any(loom, katydid_explore))]
 pub fn all_noticed<M: Copy + std::fmt::Debug>(table: &[(M, Detectors)], caught: impl Fn(M) -> bool) {

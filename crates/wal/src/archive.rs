@@ -318,8 +318,8 @@ impl ExtendedLog {
         self.parts(cuts).map(|(_, part)| part.to.since(part.from)).sum()
     }
 
-    /// Returns the sum of the incarnations (numbers of openings) that the streams have in the log
-    /// that [`ExtendedLog::copy`] makes.
+    /// Returns the sum of the streams' incarnations (numbers of openings) in a log that
+    /// [`ExtendedLog::copy`] makes.
     pub fn incarnations(&self, cuts: &[Cut]) -> u64 {
         self.parts(cuts).map(|(_, part)| u64::from(part.incarnation)).sum()
     }

@@ -1,7 +1,8 @@
 //! Background work of a log: writing and syncing what was requested without blocking, and preparing
 //! segments.
 //!
-//! In production threads do this work. A test that must do the same in every run chooses
+//! In production, threads of the log do this work. A test that must do the same in every run
+//! chooses
 //! [`Background::Caller`]: no thread is started, requests wait until [`crate::Log::run_background`]
 //! is called, and a thread that needs a segment prepares it. The protocols are the same. Without a
 //! syncer thread, a thread that would hand the baton to the syncer becomes the leader.

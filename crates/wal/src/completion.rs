@@ -296,7 +296,7 @@ impl<T> Completions<T> {
     /// first writes the group, if the group is complete.
     pub fn wait_below_with(&mut self, limit: usize, mut told: impl FnMut(T, Result<()>)) {
         let limit = limit.max(1);
-        // With a protocol whose committing threads write, this thread writes now.
+        // If committing threads write in the log's protocol, this thread writes now.
         if let Some(stream) = self.asked_of.take() {
             self.log.core(stream).offer();
         }

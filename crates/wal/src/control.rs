@@ -18,7 +18,7 @@
 //! 4. `start incarnation` is the incarnation of the record at `start`, by which recovery recognises
 //!    bytes that an older incarnation left there.
 //! 5. `durable` is a lower bound of the durable frontier, like the field `durable` of records.
-//! 6. For a log in NVRAM `segment bytes` is the size of its ring or, in `nv_entries` and
+//! 6. In a log in NVRAM, `segment bytes` is the size of its ring or, in `nv_entries` and
 //!    `nv_logging`, of its heap; no space is prepared. Only logs of these two kinds have entries.
 //! 7. `first segment bytes` is 0, unless the segments grow. A log with growing segments has a kind
 //!    of its own: a program that knows only segments of one size refuses it as a log of another

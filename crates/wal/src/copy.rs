@@ -65,7 +65,7 @@ pub(crate) struct Part {
 
 impl Log {
     /// Returns a cut: the end of a record in each stream. The records below the ends are a state
-    /// that a crash could leave: all of them are durable, and for each record, everything that it
+    /// that a crash could leave: all of them are durable. For each record, everything that it
     /// depends on is also below the ends, or the record names the dependencies that are missing.
     /// Everything that was durable before the call is below the ends.
     ///

@@ -5,8 +5,8 @@
 //!
 //! Invariants:
 //!
-//! 1. `written` moves only after the medium took the bytes, `durable` only after it keeps them, and
-//!    both move only over writes that have ended, without a gap.
+//! 1. `written` moves only after the medium has taken the bytes, and `durable` only after the
+//!    medium keeps them. Both move only over writes that have ended, without a gap.
 //! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither
 //!    `written` nor `durable` moves, and every waiter is released. A panic in a step of a leader or
 //!    in a background thread counts as such a failure.

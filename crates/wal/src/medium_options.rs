@@ -121,8 +121,8 @@ pub struct FileOptions {
     /// segments have that size, and the log is prepared for full speed from its first record on.
     pub first_segment_bytes: u64,
     /// Number of segments kept prepared beyond the one being written, and of trimmed segments kept
-    /// for reuse. Default 2; from 1 to 1,024. With more segments the log stands slower preparation,
-    /// and takes more of the disk.
+    /// for reuse. Default 2; from 1 to 1,024. With more segments, slow preparation delays appends
+    /// less often, and the log takes more of the disk.
     pub spare_segments: usize,
     /// Size of the log buffer, the ring in memory where records wait to be written. A power of two
     /// from 16 KiB to 1 GiB. Default: the result of [`FileOptions::ring_bytes_for`] for the number

@@ -1,6 +1,6 @@
 //! The owner and the pins that keep the log from being trimmed.
 //!
-//! Any thread may call this code. The owner of a log says from where on it needs the log
+//! Any thread may call this code. The owner of a log says from which position on it needs the log
 //! ([`Stream::trim`](crate::Stream::trim)); a pin names such a position for another user, such as a
 //! backup or a consumer of the records. The log is trimmed to the least of these positions. A pin
 //! has a maximum of bytes: if it is farther behind the end of the log when the owner trims, the pin
@@ -15,7 +15,7 @@
 //!    pin below `floor` is refused.
 //! 2. A pin that is lost stays lost, and its holder can see it ([`Pin::is_held`]).
 //! 3. Every position of a pin is the start of a record, or was the durable frontier when it was
-//!    named: a trim may end there.
+//!    named. A trim may end at such a position.
 //! 4. No device is called under the latch.
 //!
 //! Pins of this file are in memory only. A crash leaves none of them.

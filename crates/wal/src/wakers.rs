@@ -28,8 +28,8 @@
 //! Wakers are called one after another. A waker that blocks delays the wakers behind it, but no
 //! commit.
 //!
-//! Every movement of a frontier calls [`Wakers::release`]. In NVRAM every commit does so, and
-//! [`Wakers::release`] therefore takes no latch if no waker is registered.
+//! Every movement of a frontier calls [`Wakers::release`]. In NVRAM every commit moves frontiers,
+//! so [`Wakers::release`] must be cheap: it takes no latch if no waker is registered.
 //!
 //! A crash leaves no state of this file.
 //!

@@ -1,5 +1,5 @@
-//! Opens files past the page cache. This works on Linux, on file systems that allow it; elsewhere
-//! every file is buffered.
+//! Opens files past the page cache on Linux, if the file system allows direct I/O. Elsewhere every
+//! file is buffered.
 //!
 //! Any thread may call this code. A directory shares its rings with the directories inside it.
 
@@ -81,8 +81,8 @@ mod linux {
 
     /// Returns whether the file system takes direct I/O in multiples of [`ALIGNMENT`].
     fn supports_direct(fd: impl AsFd) -> bool {
-        // STATX_DIOALIGN, Linux 6.1; kernels and file systems that do not answer are assumed to
-        // take multiples of 4,096.
+        // The flag is STATX_DIOALIGN, of Linux 6.1. Kernels and file systems that do not answer are
+        // assumed to take multiples of 4,096.
         let asked = StatxFlags::from_bits_retain(0x2000);
         let Ok(status) = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, asked) else { return true };
         if status.stx_mask & asked.bits() == 0 {

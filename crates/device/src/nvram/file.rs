@@ -12,8 +12,8 @@
 //!    lock before the name exists.
 //! 3. The file has a block for each of its bytes before it is mapped (`fallocate`, at every
 //!    opening, since a copy may have holes): a store never meets a full device, which would be a
-//!    `SIGBUS`. This is not promised on file systems that do not overwrite in place (btrfs, zfs),
-//!    nor if a process cuts the file while it is mapped, in spite of the lock.
+//!    `SIGBUS`. The promise does not hold on file systems that do not overwrite in place (btrfs,
+//!    zfs), nor if a process ignores the lock and cuts the mapped file.
 //! 4. Only a mapping that the kernel made with `MAP_SYNC` is called real.
 
 use super::cache::Instruction;

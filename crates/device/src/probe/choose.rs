@@ -22,8 +22,8 @@ pub(super) fn best_method(costs: &[(Method, f64)]) -> Method {
     best.map_or(start, |(method, _)| *method)
 }
 
-/// Returns the smallest write, of those measured by ascending bytes, that nearly reaches the best
-/// rate.
+/// Returns the smallest write that nearly reaches the best rate. `rates` is in the order of the
+/// bytes.
 pub(super) fn enough_bytes(rates: &[(usize, f64)]) -> Option<usize> {
     let best = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     rates.iter().find(|(_, rate)| *rate >= NEARLY * best).map(|(bytes, _)| *bytes)

@@ -18,9 +18,9 @@ pub enum Fault {
     /// An I/O error after this number of the write's first sectors took effect (un-synced). 0 has
     /// the effect of [`Fault::Io`].
     ShortWrite(u64),
-    /// The write takes effect and its sync fails: each dirty sector has reached the device or is
-    /// lost, and no later sync brings it there, although reads return it until the cache is
-    /// dropped.
+    /// The write takes effect and its sync fails. Each dirty sector has reached the device or is
+    /// lost. No later sync writes a lost sector to the device, although reads return it until the
+    /// cache is dropped.
     SyncIo,
     /// The device crashes at this call, as by [`SimDevice::crash_at`](crate::SimDevice::crash_at).
     Crash,

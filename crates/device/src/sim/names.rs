@@ -3,8 +3,8 @@
 //! All functions of this file run under the device's latch. Invariants:
 //!
 //! 1. `kept` holds the names that the last directory sync made durable. `changes`, applied to
-//!    `kept` in order, gives `seen`, unless a directory sync failed: the changes that it lost are
-//!    in neither `kept` nor `changes`.
+//!    `kept` in order, gives `seen`, except for changes that a failed directory sync has lost:
+//!    these are in neither `kept` nor `changes`.
 //! 2. A rename is one change: a crash leaves the file under the old name or under the new one.
 //!
 //! A crash leaves `kept` with a prefix or any subset of the changes applied in order.

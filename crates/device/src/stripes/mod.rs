@@ -23,14 +23,14 @@
 //! 5. A set can be open more than once, in one process and in several. Only the opening that has
 //!    the lock of the directory makes and removes parts; the others are refused with
 //!    `Cause::Locked`. An opening without the lock takes it for as long as it makes the parts of
-//!    one file. With a lock that it did not have before, an opening collects garbage and looks for
-//!    the next number again ([`owner`]).
+//!    one file. When an opening has taken the lock anew, it collects garbage and looks for the next
+//!    number again ([`owner`]).
 //! 6. A file that is opened to be changed has parts only if its header names them durably: the
 //!    header is synced, its cached bytes are dropped, and it is read again. A process may have died
-//!    after it wrote the header and before the header was durable, or its sync may have failed;
-//!    then the page cache shows a header that never reaches the device. Bytes written to the parts
-//!    would be lost with that header. A header that another handle writes later is not checked
-//!    again: if that write fails, the gate of that handle's opening is shut.
+//!    after it wrote the header and before the header was durable, or the header's sync may have
+//!    failed; then the page cache shows a header that never reaches the device. Bytes written to
+//!    the parts would be lost with that header. A header that another handle writes later is not
+//!    checked again: if that write fails, the gate of that handle's opening is shut.
 //! 7. A file whose header names no parts is never longer than one unit: if it is longer, the header
 //!    was lost, and its parts stay.
 //!
@@ -241,8 +241,8 @@ impl Directory for StripedDirectory {
         for directory in &self.set.directories {
             match directory.existing_subdirectory(name)? {
                 Some(found) => inner.push(found),
-                // Directories inside are made in order, so the making was not finished, unless the
-                // first one's label says that it was.
+                // The directories inside are made in order. So if one is missing, the making was
+                // not finished, unless the label of the first one says that it was.
                 None if inner
                     .first()
                     .is_some_and(|first: &Arc<dyn Directory>| set::is_complete(&**first)) =>

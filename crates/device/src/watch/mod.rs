@@ -4,8 +4,8 @@
 //! The watch stands before a directory, next to the device, and sees every write, sync and
 //! preparation made through it. Each call puts its description and start time into a slot; one
 //! thread looks at the slots when the oldest call under way is due for a report. A stall is counted
-//! ([`Stalls`]) and is an event of `log` (target `katydid::device`), and with the feature `tracing`
-//! also one of `tracing`. Nothing about the call itself changes.
+//! ([`Stalls`]), and reported as an event of `log` (target `katydid::device`). With the feature
+//! `tracing` it is also an event of `tracing`. Nothing about the call itself changes.
 //!
 //! Invariants:
 //!

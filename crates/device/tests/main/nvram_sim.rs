@@ -283,7 +283,7 @@ fn steps_are_write_backs_and_fences_and_a_crash_comes_before_its_step() {
     assert_eq!(values(&again, 0), [1], "what is found after a crash is durable");
 }
 
-/// Ways of publishing a record and the flag that says that it is complete, right and wrong.
+/// Right and wrong ways of publishing a record and the flag that says that the record is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Publish {
     Right,

@@ -19,10 +19,10 @@
 //!    limit that is too low is harmless, because an appender that is refused refreshes it.
 //! 4. The run-ahead limit bounds the distance from `filled` to the start of a reservation.
 //!    Reservations by addition may exceed the limit by `slack`.
-//! 5. In a log of entries (`nv_entries`, `nv_logging`) positions are those of entries, with 8
-//!    positions for each record. Only the prepared end limits a reservation. Each adder adds one
-//!    entry at a time. The reserve is a number of entries: the maximum number of records that fit
-//!    into the reserve's bytes. The heap keeps the bytes themselves.
+//! 5. In a log of entries (`nv_entries`, `nv_logging`) positions belong to entries: each record
+//!    takes 8 positions. Only the prepared end limits a reservation. Each adder adds one entry at a
+//!    time. The reserve is a number of entries: the maximum number of records that fit into the
+//!    reserve's bytes. The heap keeps the bytes themselves.
 //! 6. The reserve is a standing part and a raised part. In files the standing part is smaller while
 //!    the log is young ([`young_bytes`]), because critical records only undo or finish what is in
 //!    the log. Such records never need more than a few times the bytes that were ever appended. A

@@ -2,9 +2,9 @@
 //!
 //! A kernel asks its [`Built`] which ordering to use, or whether to leave a step out. Outside of
 //! tests the answer is a constant. The tests in each kernel's `checks` build the kernel with each
-//! of its mutants. These tests assert that the explorer notices the mutant, and loom too unless the
-//! table says that loom does not. Without these tests a passing check of the sound kernel would
-//! show little.
+//! of its mutants. The explorer must notice every mutant. Loom must notice each mutant that the
+//! test's table assigns to both checkers. Without these tests a passing check of the sound kernel
+//! would show little.
 
 use crate::sync_shim::Ordering;
 

@@ -27,7 +27,8 @@ struct Model {
     latched: AtomicBool,
     /// The log's reserved frontier. Each record takes one LSN.
     reserved: AtomicU64,
-    /// LSN of the newest change of the page in memory; `place` is that of the page on the device.
+    /// LSN of the newest change of the page in memory; `place` is the LSN of the newest change in
+    /// the page on the device.
     page: AtomicU64,
     place: AtomicU64,
 }

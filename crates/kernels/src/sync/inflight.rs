@@ -33,9 +33,9 @@ pub(super) struct InFlight {
     // Number of calls of `ended` so far. Changed under the lock of `state`. The holder of the baton
     // reads it without the lock, and again with the lock before it parks.
     ended: AtomicU64,
-    // Number of groups in `state`, changed under its lock. Threads read it without the lock, and
-    // miss no group that they must see: such a thread has entered the group itself, or has seen a
-    // frontier that the group's write advanced.
+    // Number of groups in `state`, changed under its lock. Threads read it without the lock. A
+    // thread that must see a group does not miss it, because this thread has entered the group
+    // itself, or has seen a frontier that the group's write advanced.
     groups: AtomicU64,
 }
 

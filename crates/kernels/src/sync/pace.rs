@@ -101,9 +101,9 @@ impl Pace {
         self.observes && self.syncer_leads.load(Ordering::Relaxed) != 0
     }
 
-    /// Begins a round of a leader that counts as `leaders` committers: 1, or 0 for the syncer. With
-    /// `may_delay`, delays the round until enough committers wait. Returns the requests that came
-    /// meanwhile.
+    /// Begins a round of a leader that counts as `leaders` committers: 1, or 0 for the syncer. If
+    /// `may_delay` is true, delays the round until enough committers wait. Returns the requests
+    /// that came meanwhile.
     pub(super) fn begin(&self, baton: &Baton, leaders: u64, may_delay: bool) -> (Round, SyncRequests) {
         let mut requests = SyncRequests::NONE;
         if CHECKED {

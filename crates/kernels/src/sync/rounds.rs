@@ -50,8 +50,8 @@ pub enum Plan {
     Blocked,
     /// There is nothing to write now.
     Nothing {
-        /// True if everything that was reserved before the plan is in a write, so there is no hole
-        /// either.
+        /// True if everything that was reserved before the plan is in a write. In this case there
+        /// is no hole.
         all: bool,
         /// True if a write is under way.
         under_way: bool,
@@ -67,8 +67,8 @@ pub trait Rounds {
     /// Performs a write. The frontiers advance over all writes below the first write that has not
     /// ended. There is no error to return: a failure settles all waiters.
     fn perform(&self, write: &Planned);
-    /// Makes the written bytes durable. With `again`, the device gets a sync even if all of them
-    /// are durable already.
+    /// Makes the written bytes durable. If `again` is true, the device gets a sync even if all of
+    /// them are durable already.
     fn sync(&self, again: bool);
     /// Returns true if the log up to `end` has reached `level`, or never will because the log has
     /// failed.

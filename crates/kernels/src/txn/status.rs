@@ -10,8 +10,8 @@
 //!    wait for each other. Every wait has a time limit.
 //! 4. The [`Outcome`] of a version only gets shorter: the one position that the transaction still
 //!    waits for replaces the status, and `Durable` replaces the position once the stream is durable
-//!    up to there. A reader of the version gets the same dependencies from each form, and the
-//!    status is soon freed.
+//!    up to that position. A reader of the version gets the same dependencies from each form, and
+//!    the status is soon freed.
 
 use super::DurablePlaces;
 use super::clock::Timestamp;

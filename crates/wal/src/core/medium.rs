@@ -9,8 +9,8 @@
 //!
 //! Invariants of every implementation:
 //!
-//! 1. `written` moves only after the medium took the bytes, `durable` only after the medium keeps
-//!    them, and both move without a gap.
+//! 1. `written` moves only after the medium has taken the bytes, and `durable` only after the
+//!    medium keeps them. Both move without a gap.
 //! 2. [`Medium::plan`] decides and changes no stored byte; [`Medium::perform`] and [`Medium::sync`]
 //!    do what was decided.
 //! 3. Each movement of a frontier releases the wakers that wait for it.

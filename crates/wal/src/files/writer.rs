@@ -224,7 +224,7 @@ impl Writer {
     }
 
     /// Moves the durable frontier: everything below `to` is durable, and `end` is the last end of a
-    /// record there.
+    /// record up to `to`.
     fn make_durable(&self, core: &Core, leader: &mut LeaderState, to: Lsn, end: Lsn) {
         let (from, reserved) = (leader.durable, core.buffer.frontiers.reserved());
         core.tally.syncs.add(1);

@@ -156,8 +156,8 @@ impl Inserter for ApartInserter {
         class: AppendClass,
     ) -> Result<Lsn, Stalled> {
         let Apart { entries, arenas } = &*self.apart;
-        // The reservation asks the admission again. If the append is refused here, its object is
-        // not copied in vain.
+        // The reservation below asks the admission once more. The first question saves the copy of
+        // an object whose append is refused.
         buffer.admission.admit(buffer.frontiers.reserved.load(Ordering::Acquire), ENTRY, class)?;
         let kept = || self.apart.kept(class, || buffer.admission.reserve());
         let mut place = arenas.place(slot, record.bytes(), kept).map_err(|_| Stalled)?;

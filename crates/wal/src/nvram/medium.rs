@@ -17,8 +17,8 @@
 //!    its append has returned: the append persisted it, and the appends of the records that it
 //!    depends on have persisted those records before. Opening finds all of them, whatever holes lie
 //!    below. With `chunked` a later record may be put into a hole. Clients need not name durable
-//!    records as dependencies, so that later record may depend on a durable record above the hole.
-//!    With `chunked` a waiter therefore waits until there are no holes below its own record.
+//!    records as dependencies. So the record in the hole may depend on a durable record above the
+//!    hole. With `chunked` a waiter therefore waits until there are no holes below its own record.
 //! 4. After the scan or the last fence, and before it acknowledges anything, the medium asks a
 //!    simulated memory whether the memory has crashed. Bytes that were persisted too late are
 //!    therefore not acknowledged.

@@ -18,11 +18,11 @@
 //!
 //! Why a record beyond a hole is valid (`nv_direct`): there were no holes below the last Restart
 //! record when that record was persisted, so the walk reaches that record, and learns its
-//! incarnation. A record of that incarnation at its own position was put there since then, because
-//! each position is reserved once in an incarnation, and an earlier lap of the ring had other
-//! positions. In a torn record, recovery would take bytes of the payload for a record if they
-//! looked like a whole record of this incarnation at the position where they lie. To write such a
-//! payload, a program would have to predict position and incarnation.
+//! incarnation. A record of that incarnation that lies at its own position was put there after that
+//! Restart record, because each position is reserved once in an incarnation, and an earlier lap of
+//! the ring had other positions. In a torn record, recovery would take bytes of the payload for a
+//! record if they looked like a whole record of this incarnation at the position where they lie. To
+//! write such a payload, a program would have to predict position and incarnation.
 
 use super::apart::Apart;
 use super::entries::Entries;

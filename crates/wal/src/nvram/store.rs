@@ -4,9 +4,9 @@
 //! Any thread may call this code. A thread takes the lock `control` before the lock `start`.
 //!
 //! 1. The new start is durable in the control file (in `nv_logging`, in the head in NVRAM) before
-//!    any thread sees it. Only after that may positions above the old end of the ring be admitted,
-//!    and may the memory of records below the new start be used again. A crash within a trim
-//!    therefore leaves the log untrimmed or trimmed, and no byte of it overwritten.
+//!    any thread sees it. After that, positions above the old end of the ring are admitted, and the
+//!    memory of records below the new start is used again. So if a crash comes within a trim, the
+//!    log is untrimmed or trimmed, and no byte of it is overwritten.
 //! 2. Bytes are copied out under `start`, which trimming takes exclusively: no append overwrites
 //!    bytes that are being read.
 //! 3. Readers see `[start, readable)`, all of which is persisted and stays as it is; other

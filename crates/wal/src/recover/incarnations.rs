@@ -1,8 +1,9 @@
 //! The incarnations that wrote a log, and the range that each one wrote.
 //!
-//! Pure functions. Incarnations grow along the log, and each begins where the one before it was cut
-//! off. The end of an incarnation's part therefore says for ever which of its records survived,
-//! whatever later incarnations have appended. `head.rs` judges dependencies by these ends.
+//! Pure functions. Incarnations grow along the log. Each begins where an opening cut off the
+//! previous one. The end of an incarnation's part therefore says for ever which of its records
+//! survived, whatever later incarnations have appended. `head.rs` judges dependencies by these
+//! ends.
 
 use katydid_kernels::lsn::Lsn;
 

@@ -6,9 +6,9 @@
 //!
 //! 1. A record has effects in memory only. If any stream is refused, opening fails, and the caller
 //!    discards these effects.
-//! 2. The records that the walk has passed over are the stream's prefix, and remain so: their bytes
-//!    were read after their file was synced and its cached bytes dropped, so they are durable, and
-//!    the opening appends above them or fails.
+//! 2. The records that the walk has passed over are the stream's prefix, and remain so. Their bytes
+//!    were read after their file was synced and its cached bytes dropped, so they are durable. The
+//!    opening appends above them, or fails.
 //! 3. A record is dealt out in this pass only if the part of its own stream below it is enough to
 //!    know that it is kept (`Head::is_kept_by`). All other records wait until all streams have been
 //!    recovered. Then each stream is read once more from its first undecided record on. Each record

@@ -180,7 +180,8 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Syncs the segment that ends at or holds `at`, whether or not anything was written to it.
+    /// Syncs the segment that holds `at`, or the last segment if none holds it, whether or not
+    /// anything was written to it.
     pub(crate) fn sync_again(&self, at: Lsn) -> device::Result<()> {
         let file = {
             let files = self.files();

@@ -3,8 +3,8 @@
 //!
 //! Each opening of a log gets a directory of its own ([`Opening`]) over the same memory. A call is
 //! *changing* if another opening could find another state after the call than before it. The
-//! directory counts the changing calls under way: when the opening's lock is dropped none may be
-//! under way, and none may come later.
+//! directory counts the changing calls under way: when the opening's lock is dropped, no such call
+//! may be under way, and none may come later.
 
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_device::{Create, Directory, DirectoryLock, File, MemoryDirectory, Method, Result, WriteMode};

@@ -26,8 +26,8 @@ fn quiet(sync: SyncKind, place: &TestDevice) -> Options {
 /// First position with a 33rd bit.
 const HIGH: u64 = 1 << 32;
 
-/// Returns a device for one life. With buffered writes the log on the device was begun so that its
-/// positions pass [`HIGH`] in that life.
+/// Returns a device for one life. With buffered writes the device has a log, which begins just
+/// below [`HIGH`], so that its positions pass `HIGH` in that life.
 fn device(seed: u64, options: &Options) -> SimDevice {
     let device = SimDevice::new(seed);
     if options.method == Method::Direct {

@@ -31,8 +31,8 @@ fn append(log: &Log, count: u64) -> Lsn {
     ends.last().expect("some")
 }
 
-/// Returns the number of records after a crash that keeps only fenced bytes, and the start of the
-/// log then.
+/// Returns the number of records after a crash that keeps only fenced bytes, and the start of that
+/// log.
 fn kept(device: &SimDevice, log: LogKind) -> (usize, Lsn) {
     let device = device.reopen_with(0, Survival::DropAll);
     let log = Log::open_in(device.directory(), options(log)).expect("open");

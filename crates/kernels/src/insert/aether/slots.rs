@@ -23,10 +23,11 @@
 //!    last member sees every copy.
 //!
 //! The paper sets a new slot to OPEN before it is in the array, and never sets the array index in
-//! the slot. So a thread that has read the slot's number from the array during an earlier use of
-//! the slot may join, and lead, the slot before it is in the array again. Here that is harmless:
-//! `place` is written before OPEN, and a leader uses `place` only after it has got the latch. The
-//! leader that puts the slot into the array holds the latch until the slot is there.
+//! the slot. A thread may have read the slot's number from the array during an earlier use of the
+//! slot. This thread may then join the slot, and lead it, before the slot is in the array again.
+//! Here that is harmless: `place` is written before OPEN, and a leader uses `place` only after it
+//! has got the latch. The leader that puts the slot into the array holds the latch until the slot
+//! is there.
 
 use super::super::mutants::{Built, Mutant};
 use super::Range;

@@ -44,7 +44,7 @@ fn insert<O: Order + Send + Sync + Debug>(
     inserted.expect("there is room")
 }
 
-/// Asserts that threads that find the latch taken reserve as one group.
+/// Takes the latch, starts threads, and asserts that they reserve as one group.
 fn one_group_forms<O: Order + Send + Sync + Debug>(aether: &Aether<O>, buffer: &LogBuffer, bytes: usize) {
     let begin = buffer.frontiers.reserved().get();
     let total = (THREADS * bytes) as u64;

@@ -191,7 +191,7 @@ impl Chunks {
         }
     }
 
-    /// With `always`, each chunk is as large as possible.
+    /// If `always` is true, each chunk is as large as possible.
     pub(super) fn always_large(self, always: bool) -> Self {
         Chunks { always, most: self.most & !7, ..self }
     }

@@ -37,7 +37,7 @@ pub(super) fn options() -> Options {
     }
 }
 
-/// Returns options for a seed. With every other seed segments double from 8 to 64 KiB, so that
+/// Returns options for a seed. For every second seed, the segments double from 8 to 64 KiB, so that
 /// crash cases meet both kinds of logs.
 pub(super) fn options_of(seed: u64) -> Options {
     match seed % 2 {

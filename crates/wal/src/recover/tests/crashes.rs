@@ -56,7 +56,7 @@ fn live(
     assert_eq!(differs, None);
     let durable = model.appended.iter().filter(|(lsn, _)| *lsn < model.durable).count();
     assert!(found.len() >= durable);
-    // From here on lost records must stay lost, and the records found must stay.
+    // From here on, lost records must stay lost, and the records that were found must stay.
     model.appended.truncate(found.len());
     model.durable = log.durable;
     for _ in 0..rounds {

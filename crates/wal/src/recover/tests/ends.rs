@@ -52,7 +52,7 @@ fn what_was_committed_is_read_back_over_many_segments() {
 
 /// The last write, not known to have been durable, is cut at every sector; then each of its sectors
 /// in turn is lost alone. Earlier records stay, the records found are a prefix, and the log
-/// continues from there and loses nothing any more.
+/// continues after that prefix and loses nothing more.
 #[test]
 fn a_torn_last_write_loses_only_what_it_held() {
     let (_, directory) = memory();

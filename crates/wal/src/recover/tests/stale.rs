@@ -21,7 +21,7 @@ fn records_beyond_a_truncation_do_not_follow_what_a_later_opening_writes() {
     log.commit(&payload(0, 100)).unwrap();
     let mut log = Writer::open(&directory).unwrap();
     log.commit(&payload(1, 100)).unwrap();
-    // From here on records have 128 bytes, so that some begin with a block.
+    // From here on records have 128 bytes, so that some begin at the start of a block.
     let aligned = log.end().get().next_multiple_of(128) + 128;
     let fillers = log.fill((aligned - log.end().get()) as usize);
     log.write(WriteMode::Durable).unwrap();
