@@ -1,8 +1,8 @@
 //! A large piece of aligned memory that buffers share, and that is freed when the last of these
 //! buffers is dropped.
 //!
-//! Any thread may call this code. The kernel is asked to back a large chunk with huge pages; it may
-//! ignore that.
+//! Any thread may call this code. This code asks the kernel to back a large chunk with huge pages;
+//! the kernel may ignore the request.
 
 use crate::aligned::ALIGNMENT;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

@@ -177,8 +177,8 @@ pub enum NvramFault {
     /// No region can have this number of bytes: it is not a multiple of a cache line, or zero, or
     /// more than can be mapped.
     Bytes(u64),
-    /// The caller asked for real persistence, and the file system, of this kind, does not map files
-    /// with `MAP_SYNC`.
+    /// The caller asked for real persistence, but the file system, which is of this kind, does not
+    /// map files with `MAP_SYNC`.
     NoDax(&'static str),
     /// The caller asked for real persistence, and this processor has no instruction for it.
     NoInstruction,

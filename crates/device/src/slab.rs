@@ -1,9 +1,9 @@
 //! Aligned memory in large chunks, handed out in pieces of one length: for a cache of very many
 //! pages.
 //!
-//! The kernel is asked to back the chunks with huge pages. A thread that goes from page to page all
-//! over a cache spends much of its time on address translation, under a hypervisor more than
-//! elsewhere. The kernel may ignore the advice. A chunk's memory is touched as its pieces are
+//! The slab asks the kernel to back its chunks with huge pages. A thread that goes from page to
+//! page all over a cache spends much of its time on address translation, under a hypervisor more
+//! than elsewhere. The kernel may ignore the advice. A chunk's memory is touched as its pieces are
 //! handed out, and freed when the last of them is dropped.
 //!
 //! Invariants:

@@ -1,7 +1,8 @@
 //! The rules of [`Directory`] and [`File`] as a suite that every implementation has to pass.
 //!
-//! Call [`conformance`] with a function that makes empty directories. A broken rule panics with its
-//! name. Rules about crashes need a device that can crash, and are tested with the simulated one.
+//! Call [`conformance`] with a function that makes empty directories. If a rule is broken, the
+//! suite panics with the rule's name. Rules about crashes need a device that can crash, and are
+//! tested with the simulated one.
 
 pub mod memory;
 

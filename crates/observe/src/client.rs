@@ -14,8 +14,8 @@ use std::time::Duration;
 /// Maximum time until a reply begins. It is long, because the process that has the database open
 /// may wait for locks.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum time between two progress messages of a copy, or until its reply. It is long, because
-/// the whole copy is synced at once at its end.
+/// Maximum time between two progress messages of a copy, or between the last one and the reply. It
+/// is long, because the whole copy is synced at once at its end.
 const COPY_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// A connection to the socket of a database.

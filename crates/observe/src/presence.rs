@@ -30,7 +30,8 @@ pub(crate) fn is_gone(stream: &UnixStream) -> bool {
     !matches!(poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0) | Err(Errno::INTR))
 }
 
-/// Wakes a thread that waits at the same time for a wake-up and for the other side of a connection.
+/// Wakes a thread that waits for either of two things: a wake-up, or the end of the other side of a
+/// connection.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     rings: UnixStream,

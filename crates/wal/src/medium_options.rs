@@ -185,7 +185,7 @@ impl Default for NvramOptions {
 /// [`MediumSettings::medium`] uses the settings of one medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MediumSettings {
-    /// Settings of files. A ring in NVRAM uses their inserter.
+    /// Settings of files. A ring in NVRAM uses the inserter of these settings.
     pub files: FileOptions,
     /// The memory of a log in NVRAM.
     pub memory: NvramOptions,

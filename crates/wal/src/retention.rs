@@ -5,8 +5,8 @@
 //! backup or a consumer of the records. The log is trimmed to the least of these positions. A pin
 //! has a maximum of bytes: if it is farther behind the end of the log when the owner trims, the pin
 //! is lost, and the part that it retained is trimmed. In NVRAM pins are also lost when a quarter of
-//! the log is in use after a trim. A pin therefore never makes a log grow without bound or become
-//! full.
+//! the log or more is in use after a trim. A pin therefore never makes a log grow without bound or
+//! become full.
 //!
 //! Invariants:
 //!

@@ -16,8 +16,8 @@
 //!    begins. Otherwise the log could not tell a consumer at such a position that it has seen
 //!    truncated records.
 //!
-//! A crash leaves the record, or no part of the truncation. Recovery's walk finds the record before
-//! users read anything.
+//! A crash leaves the record that names the range, or no part of the truncation. Recovery's walk
+//! finds the record before users read anything.
 
 use katydid_kernels::checksum::read_u64;
 use katydid_kernels::lsn::Lsn;

@@ -195,7 +195,7 @@ impl Handle {
 
     /// Returns whether the file system reports less room than `growth` bytes. If so, no zeros are
     /// written: they would take the last room from other programs, and still fail. If the file
-    /// system reports nothing, the writes find out.
+    /// system reports nothing, the writes show whether there is room.
     fn cannot_hold(&self, growth: u64) -> bool {
         match rustix::fs::fstatvfs(&self.fd) {
             // `/dev/full` and its like report no blocks at all.

@@ -2,7 +2,7 @@
 //! calls inside.
 //!
 //! Any thread may call this code. A call enters before it reaches the device and leaves when it has
-//! returned, also by a panic.
+//! returned or panicked.
 //!
 //! Invariants:
 //!

@@ -18,7 +18,7 @@
 //! that the line is filled, and take the line's old content.
 //!
 //! On Arm `dc cvac` writes to the point of coherency, where every observer of the memory sees the
-//! line. A line that has got only so far need not survive a crash. `dc cvac` is used only on
+//! line. A line that has got only to that point need not survive a crash. `dc cvac` is used only on
 //! processors that have nothing better, as in Linux itself.
 
 use std::fmt;
@@ -217,8 +217,8 @@ mod tests {
         let buffer = AlignedBuffer::copy_of(&bytes);
         for instruction in known {
             for (from, to) in [(0, 0), (0, 1), (63, 65), (1, 4096), (4095, 4096), (64, 64), (65, 65)] {
-                // SAFETY: inside the buffer; the processor has the detected instruction, and those
-                // that it implies.
+                // SAFETY: the bytes lie inside the buffer; the processor has the detected instruction,
+                // and those that it implies.
                 unsafe { instruction.write_back_all(buffer.as_ptr().add(from), to - from) };
                 fence();
             }

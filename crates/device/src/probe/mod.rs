@@ -33,7 +33,7 @@ pub struct Device {
     pub depth: usize,
     /// Median time of a durable 4 KiB write, which is the least time of a blocking commit.
     pub write_time: Duration,
-    /// Bytes a second of durable writes of `write_bytes`, one at a time.
+    /// Rate of durable writes of `write_bytes`, one at a time, in bytes per second.
     pub bytes_per_second: f64,
 }
 

@@ -1,8 +1,8 @@
 //! One file of a striped set.
 //!
-//! `others` is empty for as long as this handle knows of no parts. Another handle may give the file
-//! parts. So every call that could reach parts looks at the header first. Accesses within the first
-//! unit look at no header, because the bytes of that unit stay in directory 0.
+//! `others` is empty for as long as this handle knows of no parts. Another handle may make parts
+//! for the file. So every call that could reach parts looks at the header first. Accesses within
+//! the first unit look at no header, because the bytes of that unit stay in directory 0.
 
 use super::label::HEADER_BYTES;
 use super::layout::FILE_BYTES_MAX;
@@ -212,7 +212,7 @@ impl File for StripedFile {
         }
         let before = self.parts().map(|file| file.len()).collect::<Result<Vec<_>>>()?;
         let layout = self.set.layout;
-        // Threads of its own run the preparation: it takes long, and helpers are for the short
+        // The preparation runs on threads of its own: it takes long, and helpers are for the short
         // calls that committing threads wait for.
         let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
             let prepare = |nth: usize| {

@@ -1,4 +1,4 @@
-//! Calls that a delayed device delays, by count; no time is asserted.
+//! Counts of the calls that a delayed device delays; no time is asserted.
 
 use katydid_device::testing::conformance;
 use katydid_device::{

@@ -220,7 +220,7 @@ fn no_room_is_said_when_a_region_is_made_and_leaves_nothing() {
 const WRITER: &str = "KATYDID_TEST_NVRAM_WRITER";
 const RECORD: u64 = 24;
 
-/// Persists records round and round, and counts each one after it.
+/// Persists records round and round. After each record it persists the number of records.
 fn write_until_killed(path: &Path) {
     let region = NvRegion::open(path, BYTES, EMULATED).expect("opened");
     let room = (BYTES - 64) / RECORD;

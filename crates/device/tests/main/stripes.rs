@@ -470,7 +470,8 @@ fn no_room_in_one_directory_gives_back_what_the_others_took() {
     let error = file.prepare(3 * UNIT, 30 * UNIT).expect_err("planned");
     assert!(error.is_no_space() && error.verb == Verb::Prepare, "{error}");
     assert_eq!((file.len().expect("length"), device.used()), (length, used));
-    // Parts that were made for a file before another directory had no room are given back.
+    // Directory 2 has no room for its part, so the parts that were already made for the file are
+    // removed again.
     device
         .fail_when(|verb, path, _| (verb == Verb::Open && path.starts_with("2/")).then_some(Fault::NoSpace));
     let fresh = striped.open("b", Create::New, Method::Direct).expect("create");

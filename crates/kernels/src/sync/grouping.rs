@@ -14,9 +14,9 @@ use std::time::Duration;
 /// microseconds, whichever comes first. By default (all zero) a round begins at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Group {
-    /// Number of commits that begins a round; with 0 no number of commits does.
+    /// Number of commits at which a round begins; 0 switches this condition off.
     pub commits: u64,
-    /// Number of bytes of the log that begins a round; with 0 no number of bytes does.
+    /// Number of bytes of the log at which a round begins; 0 switches this condition off.
     pub bytes: u64,
     /// The longest wait before a round begins, at most 10 seconds. With 0 a round begins at once,
     /// and the other two fields have no effect.

@@ -415,9 +415,10 @@ impl Baton {
         most
     }
 
-    /// Holder only: takes the waiters for which `reached` holds off the pending list. If `appoint`
-    /// is true, also takes one of the other waiters off the list, to lead next. This is the waiter
-    /// with the lowest end, because every hole below the lowest end lies below the other ends too.
+    /// Holder only: takes off the pending list the waiters for which `reached` returns true. If
+    /// `appoint` is true, also takes one of the other waiters off the list, to lead next. This is
+    /// the waiter with the lowest end, because every hole below the lowest end lies below the other
+    /// ends too.
     pub(crate) fn settle(&self, appoint: bool, reached: impl Fn(&Waiter) -> bool) -> Settled {
         self.plain.write();
         let mut covered = Covered::none();

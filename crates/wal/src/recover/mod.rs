@@ -179,7 +179,7 @@ pub(crate) fn check_complete(
     state: &ControlState,
 ) -> Result<(), OpenError> {
     refuse(directory, Some(state), survey, None)?;
-    // A file in several directories may have lost its part in one of them.
+    // A file of a striped directory may have lost its part in one of the directories.
     for &index in survey.live(state.geometry().index(state.start)) {
         directory.open_read_only(&name(index))?;
     }

@@ -287,8 +287,8 @@ fn many_lives_of_one_log() {
     }
 }
 
-/// A crash during appends that the test makes by hand: some words of the records never reached the
-/// memory.
+/// The test makes by hand what a crash during appends leaves: some words of the records never
+/// reached the memory.
 #[test]
 fn holes_become_padding_and_everything_else_stays() {
     let seed = seed();

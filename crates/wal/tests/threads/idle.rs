@@ -94,8 +94,8 @@ fn an_idle_log_does_not_wake_up() {
         assert_eq!(now.0, before.0, "round {round}: an idle log counted something");
         assert_eq!(now.1, before.1, "round {round}: a thread of an idle log ran");
     }
-    // Logs with Grasshopper and bitmap have a tracker. If several writes were under way, a log has
-    // more than one syncer.
+    // Logs with Grasshopper and bitmap have a tracker. A log in which several writes were under way
+    // has further syncers, so this number is the least.
     let fewest = 2 * logs.len() + 2 * SyncKind::ALL.len();
     assert!(before.1.len() >= fewest, "each log has a syncer and a maintenance thread, some a tracker");
 }

@@ -185,7 +185,8 @@ pub(super) struct Shared {
     // base.
     memory: AlignedBuffer,
     bytes: usize,
-    /// Rank of the device's latches; taken before the simulated device's latch.
+    /// This latch has the rank of the device's latches, and is taken before the simulated device's
+    /// latch.
     state: Mutex<State>,
 }
 

@@ -7,7 +7,7 @@
 //!
 //! Failures if a step is left out or its ordering is weaker:
 //!
-//! - An owner sets bits with Release, and the word with the record's first byte last. Without
+//! - An owner sets bits with Release, and sets the word with the record's first byte last. Without
 //!   Release the scanner reports bytes as filled although it does not see them. In another order
 //!   the frontier may stop inside a record.
 //! - The scanner loads a word with Acquire. Without Acquire the scanner reports bytes as filled

@@ -20,9 +20,9 @@
 //! 3. `Backoff`: after a delay in vain the leader skips the next delay. After each further delay in
 //!    vain it skips twice as many delays as before, up to [`BACKOFF_MAX`].
 //! 4. `Yield`: with more committers than processors a waiter yields before it parks. A yield lets
-//!    another committer run. A futex sleep and its wake-up cost both threads more time than a
-//!    yield. With fewer committers there is no other thread to run. The cost of a sleep does not
-//!    matter if the round is long.
+//!    another committer run. A futex sleep and its wake-up cost the sleeping and the waking thread
+//!    more time than a yield. With fewer committers there is no other thread to run. The cost of a
+//!    sleep does not matter if the round is long.
 //! 5. `ManyCommitters`: very many committers keep the processors busy by waking up, and an
 //!    appointed committer waits for a processor while the device is idle. The syncer sleeps in the
 //!    device and gets a processor at once, so the syncer leads. The syncer does not delay its
