@@ -217,8 +217,8 @@ mod tests {
         let buffer = AlignedBuffer::copy_of(&bytes);
         for instruction in known {
             for (from, to) in [(0, 0), (0, 1), (63, 65), (1, 4096), (4095, 4096), (64, 64), (65, 65)] {
-                // SAFETY: the bytes lie inside the buffer; the processor has the detected instruction,
-                // and those that it implies.
+                // SAFETY: the bytes lie inside the buffer; the processor has the detected
+                // instruction, and those that it implies.
                 unsafe { instruction.write_back_all(buffer.as_ptr().add(from), to - from) };
                 fence();
             }

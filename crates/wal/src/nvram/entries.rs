@@ -374,7 +374,7 @@ mod tests {
         unsafe { entries.persist(lsn, lsn.plus(ENTRY)) };
     }
 
-    /// Sets an entry as only damage can.
+    /// Sets an entry to a value that it gets only by damage.
     fn set(entries: &Entries, lsn: Lsn, at: u64) {
         // The entry gets the checksum of the object that may be at `at`, so that the checksum is
         // not the reason for a refusal.
