@@ -46,7 +46,8 @@ pub(super) struct FileImage {
     length: u64,
     kept: Bytes,
     kept_length: u64,
-    // Lengths that the file had after `kept_length` and before `length`; a crash may leave any of them.
+    // Lengths that the file had after `kept_length` and before `length`; a crash may leave any of
+    // them.
     lengths: Vec<u64>,
     pending: BTreeMap<usize, Pending>,
     lost: BTreeMap<usize, Sectors>,
