@@ -155,8 +155,8 @@ impl Model {
         for (line, values) in self.pending.drain(..) {
             for (nth, value) in values.into_iter().enumerate() {
                 let versions = &mut self.words[line * 8 + nth];
-                // A thread stores each value once. A value that is not found was dropped by an
-                // earlier fence that kept a later one.
+                // A thread stores each value once. If a value is not found, an earlier fence has
+                // kept a later value and dropped this one.
                 if let Some(from) = versions.iter().position(|version| *version == value) {
                     versions.drain(..from);
                 }

@@ -26,8 +26,8 @@
 //! 5. `ManyCommitters`: very many committers keep the processors busy by waking up, and an
 //!    appointed committer waits for a processor while the device is idle. The syncer sleeps in the
 //!    device and gets a processor at once, so the syncer leads. The syncer does not delay its
-//!    writes, because the device would be idle until all committers have run. Two sets of
-//!    committers in turn keep processors and device busy.
+//!    writes, because the device would be idle until all committers have run. The committers then
+//!    form two sets, and while the device writes for one set, the other set runs.
 //! 6. `SlowHandOver`: if transactions take much processor time, an appointed waiter may wait for a
 //!    processor on which another transaction runs. If hand-overs took long on average, the syncer
 //!    leads the next [`SYNCER_LED_ROUNDS`] rounds.
@@ -59,7 +59,7 @@ const SERVED_BYTES_MAX: u64 = 128 << 10;
 const YIELDS: u32 = 300;
 /// No waiter yields if a round takes longer than this number of nanoseconds.
 const YIELDED_ROUND_NS_MAX: u64 = 1_000_000;
-/// The syncer leads from this number of committers for each processor on.
+/// The syncer leads if there are at least this many committers for each processor.
 const MANY_FOR_EACH_CORE: u64 = 20;
 /// The remembered maximum of committers decays by 1/`DECAY` in each round. The maximum must not
 /// drop at once, because committers split into two sets now and then.
@@ -113,9 +113,9 @@ pub(super) struct Decision {
 #[derive(Debug, Clone)]
 pub(super) struct Policy {
     uses: Heuristics,
-    /// The least number of active committers with which waiters yield.
+    /// The smallest number of active committers at which waiters yield.
     oversubscribed: u64,
-    /// The least number of active committers with which the syncer leads.
+    /// The smallest number of active committers at which the syncer leads.
     many: u64,
     /// Number of active committers in the last round: those that were released and those that still
     /// waited.
@@ -166,7 +166,7 @@ impl Policy {
         }
     }
 
-    /// Returns a policy with which the syncer leads from `many` active committers on.
+    /// Returns a policy by which the syncer leads if there are at least `many` active committers.
     #[cfg(test)]
     pub(super) fn with_many(self, many: u64) -> Self {
         Policy { many, ..self }
