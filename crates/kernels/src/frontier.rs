@@ -14,8 +14,9 @@
 //! | `written` | threads that write | admission, readers, waiters | Release; Acquire |
 //! | `durable` | threads that write or sync | any thread | Release; Acquire |
 //!
-//! - `reserved`: inserters change it by read-modify-writes. SeqCst orders the reservation of a
-//!   record before the request for its sync (`sync/waiters.rs`).
+//! - `reserved`: inserters that reserve under a latch store it, and the others change it by
+//!   read-modify-writes. SeqCst orders the reservation of a record before the request for its sync
+//!   (`sync/waiters.rs`).
 //! - `filled`: scans raise it with Release, after they have acquired the marks. Inserters that fill
 //!   in order store it with Release after the copy. A thread that writes loads it with Acquire
 //!   before it reads the ring.
@@ -25,7 +26,7 @@
 //!   A thread loads it with Acquire before it acknowledges a record.
 //!
 //! In a log in NVRAM `written` and `durable` are equal: both are the persisted frontier. In
-//! `nv_direct`, scans advance both by `raise`, like `filled`. In the other NVRAM kinds the thread
+//! `nv_direct`, scans raise both, as they raise `filled` in other logs. In the other NVRAM kinds the thread
 //! that runs a pass of `nvram::commit` advances both.
 //!
 //! A crash loses all four frontiers. Recovery derives the durable frontier from the records
@@ -105,8 +106,9 @@ impl Frontiers {
     #[inline]
     pub fn advance_reserved_and_filled(&self, to: u64) {
         self.reserved.store(to, Ordering::SeqCst);
-        // The store is sequentially consistent, like the reservation of `marks`, so that a request
-        // that a thread makes after this store is served (`sync/waiters.rs`).
+        // SeqCst orders this store before the request for the record's sync: either the leader that
+        // takes the request sees the store, or the request stays for the next leader
+        // (`sync/waiters.rs`).
         self.filled.store(to, Ordering::SeqCst);
         self.validate();
     }

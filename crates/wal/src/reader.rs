@@ -1,7 +1,8 @@
 //! Reading the log's records in order, or one by its LSN.
 //!
 //! Any thread may read; each reader belongs to one thread. Readers and writing threads share only
-//! two frontiers: readers see records that were written, never records that are only in memory.
+//! two positions, the start of the log and the written frontier. So readers see records that were
+//! written, never records that are only in memory.
 //!
 //! 1. Between the start and the written frontier there are only records, without gaps. Bytes there
 //!    that are no valid record are damage: the reader returns an error that names their file and
@@ -143,7 +144,8 @@ pub struct Reader {
     window: Window,
     /// Start of the next physical record.
     at: Lsn,
-    /// Incarnation of the record before `at`; `None` before the first record.
+    /// Incarnation of the record before `at`, which is the number of the opening that wrote it;
+    /// `None` before the first record.
     incarnation: Option<u32>,
     /// The payload of a record that came in fragments.
     joined: Vec<u8>,
@@ -181,8 +183,8 @@ impl Reader {
         self
     }
 
-    /// Returns the error for a record that the reader has returned, although no log writes such a
-    /// record.
+    /// Returns the error for a record that this reader has returned and its caller has found wrong:
+    /// the checksum fits, but no log writes such a record.
     pub(crate) fn damaged(&self, at: Lsn, reason: &'static str) -> ReadError {
         damage(self.source.as_ref(), self.extent.as_ref(), at, reason)
     }

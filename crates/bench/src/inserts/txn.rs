@@ -111,8 +111,8 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     let options = Options {
         reserve_bytes: 0,
         // With a unit, the flusher waits until the unit is full, as ELEDA's does. The run-ahead
-        // limit is then half of the ring, because ELEDA's threads may reserve several hops ahead
-        // (`--ring`).
+        // limit is then half of the ring instead of a quarter, so that threads can reserve several
+        // hops of GRASSHOPPER beyond the filled frontier.
         run_ahead_bytes: case.ring_bytes / if stage.io_unit.is_some() { 2 } else { 4 },
         method: stage.method.method(),
         ..case.options(inserter).map_files(|files| FileOptions {

@@ -50,7 +50,7 @@ Examples:
   katydid lab reproduce cicada --out cicada-report    one paper
   katydid lab reproduce --list                        the experiments, and the figures that are not run")]
 pub struct Reproduce {
-    /// A paper, or all: aether, eleda, flushing, nv-logging, cicada
+    /// A paper: aether, eleda, flushing, nv-logging or cicada. Without it, all papers
     #[arg(value_name = "PAPER")]
     paper: Option<String>,
     /// Figures of that paper, such as 3 or 8-left

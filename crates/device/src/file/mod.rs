@@ -1,6 +1,7 @@
 //! Directories and files of the operating system: Linux, and macOS through the page cache only.
 //!
-//! Any thread may call this code, which holds no latch across calls of different files.
+//! Any thread may call this code. A call holds latches of its own file only, and none when it
+//! returns.
 //!
 //! Invariants:
 //!

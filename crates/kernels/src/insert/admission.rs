@@ -1,8 +1,8 @@
 //! Admission: the decision whether a record may be reserved now. A thread asks before the
 //! reservation, so that no thread waits while it owns a hole.
 //!
-//! Every appender reads two words, on one cache line. Two kinds of threads refresh the limits: the
-//! holder of the baton after each write, and an appender that was refused.
+//! Every appender reads two limits, which lie on one cache line. Two kinds of threads refresh them:
+//! the holder of the baton after each write, and an appender that was refused.
 //!
 //! Invariants:
 //!
@@ -22,7 +22,7 @@
 //! 5. In a log of entries (`nv_entries`, `nv_logging`) positions belong to entries: each record
 //!    takes 8 positions. Only the prepared end limits a reservation. Each adder adds one entry at a
 //!    time. The reserve is a number of entries: the maximum number of records that fit into the
-//!    reserve's bytes. The heap keeps the bytes themselves.
+//!    reserve's bytes. The heap of the log's NVRAM holds back the bytes for them.
 //! 6. The reserve is a standing part and a raised part. In files the standing part is smaller while
 //!    the log is young ([`young_bytes`]), because critical records only undo or finish what is in
 //!    the log. Such records never need more than a few times the bytes that were ever appended. A

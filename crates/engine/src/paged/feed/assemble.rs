@@ -115,7 +115,8 @@ impl Assembler {
         self.open.values().map(|open| open.first).min()
     }
 
-    /// Takes the next record. A transaction whose stamp is at most `given` is dropped.
+    /// Takes the next record. `given` is the stamp of the last transaction that the feed has
+    /// returned: transactions with this stamp or a lower one are not returned again.
     pub(super) fn take(&mut self, record: &RecordRef<'_>, given: CommitStamp) -> Result<Step> {
         let txn = TxnId::new(record.txn);
         let kind = record.kind.get();
@@ -171,8 +172,9 @@ impl Assembler {
                         self.push(txn, record, row(&change))?;
                     }
                     ChangeKind::ChainWrite => {
-                        // A record without rows, such as that of a new tree's root, also opens the
-                        // transaction.
+                        // This kind of record also makes the root of a new tree, and then has no
+                        // page of a value. As its transaction's first record it opens the
+                        // transaction all the same.
                         self.open_of(txn, record)?;
                         for part in decode_parts(record.payload) {
                             let part = part.map_err(|fault| fault.at(record.lsn))?;
