@@ -366,7 +366,8 @@ impl Running {
         if let Some(out) = running.0.stdout.take() {
             let mut out = BufReader::new(out);
             out.read_line(&mut line).map_err(cannot)?;
-            // The pipe stays open, because the replica prints another line when it closes.
+            // The pipe stays open, because a replica that ends prints one more line (`replica N is
+            // closed`).
             running.0.stdout = Some(out.into_inner());
         }
         match line.trim_end().split_once(" listens at ") {

@@ -92,7 +92,7 @@ impl SimDevice {
     }
 
     /// Adds to `reopened` what `reopen` makes of each region. Must be called without the device's
-    /// latch, because a crash of a region takes this latch to crash the device.
+    /// latch: `reopen` first crashes the region, and this crashes the device too, under that latch.
     fn with_regions(&self, reopened: SimDevice, reopen: impl Fn(&SimNvram) -> SimNvram) -> SimDevice {
         for (path, region) in self.regions.all() {
             reopened.regions.add(path, reopen(&region).beside(&reopened.alone()));

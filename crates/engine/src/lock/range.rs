@@ -5,10 +5,12 @@
 //!
 //! 1. Interval locks do not conflict with each other, only with exclusive points inside them.
 //! 2. The blockers of a waiting range include every other transaction that holds a key inside it
-//!    exclusively. The range is granted when it has no blockers. The first blockers are those that
-//!    the visit of all shards has found. While the range is registered, exclusive points are
-//!    granted only under the range mutex, and each transaction that is granted a point inside the
-//!    range is added to the blockers.
+//!    exclusively. The range is granted when it has no blockers. When a range begins to wait, its
+//!    thread visits all shards of the table (`LockSpace::survey`). The first blockers are the
+//!    transactions that hold a point inside the range exclusively, and those that began earlier to
+//!    wait for such a point. While the range is registered, exclusive points are granted only under
+//!    the range mutex, and each transaction that is granted a point inside the range is added to
+//!    the blockers.
 //! 3. A transaction is removed from the blockers of a range only after it has left all shards, or
 //!    when the blockers are recomputed.
 

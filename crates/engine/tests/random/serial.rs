@@ -5,8 +5,9 @@
 //! Every value names the transaction and the write that made it, so a read says which version it
 //! saw. Keys are never deleted here (a read of an absent key would not say which delete it saw;
 //! `model.rs` covers deletes), but they are created by inserts all the time, so that ranges meet
-//! phantoms. The versions of a key are in the order of their writers' commit LSNs; a wrong order
-//! would itself show as a cycle with the reads that were made before the writes.
+//! phantoms. The check takes the versions of a key in the order of their writers' commit stamps. If
+//! that order were wrong, the check would find a cycle: many writers first read the version that
+//! they replace, and each such read shows which version came before.
 //!
 //! Some read views are long: between their reads the other threads run many transactions.
 //!
@@ -213,8 +214,8 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
     }
     session.drain().expect("drain");
     let mut finished = Arc::into_inner(finished).expect("all callbacks ran").into_inner().unwrap();
-    // Transactions whose `insert` found its key count as readers of their own, with numbers that no
-    // writer has.
+    // Each `insert` that found its key present adds one more reader to the history, under a number
+    // that no writer has.
     let first = (setting.threads + 1 + thread * setting.transactions) * 1000;
     for (mut reader, number) in told.into_iter().zip(first..) {
         reader.reads.retain(|(_, seen)| seen.is_none_or(|(writer, _)| writer != reader.id));

@@ -2,9 +2,9 @@
 //! and a plain cell for each block of the ring.
 //!
 //! A record has one block or several. A cell holds the end of the block that was last filled there.
-//! So the content of a cell shows a block that is filled twice, and a block that is filled over
-//! bytes that no thread has read yet. A fill that is in time only by chance is found as a race on
-//! the cell.
+//! `fill` and `lead` compare the content of a cell with what it must be. So they find a block that
+//! is filled twice, and a block that is filled over one that the leader has not written out yet. A
+//! fill that is in time only by chance is found as a race on the cell.
 
 use super::{Admission, Admitted, AppendClass, Scan, Stalled};
 use crate::frontier::Frontiers;
@@ -33,7 +33,7 @@ unsafe impl Send for SmallLog {}
 
 impl SmallLog {
     /// Makes a log whose ring of `blocks` blocks was filled and written once. The first `adders`
-    /// slots may each add at most `add_blocks` blocks at a time.
+    /// slots may reserve by addition (`fetch_add`), each at most `add_blocks` blocks at a time.
     pub(super) fn new(blocks: usize, (adders, add_blocks): (usize, u64)) -> Self {
         let begin = Lsn::new(blocks as u64 * BLOCK);
         let log = SmallLog {

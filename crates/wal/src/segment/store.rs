@@ -93,8 +93,8 @@ impl SegmentStore {
         self.recyclable.store(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the position up to which segments should be prepared: the segment that holds `at`,
-    /// and `segments` more of its size.
+    /// Returns the position up to which segments should be prepared: the end of the segment that
+    /// holds `at`, plus `segments` segments of the same size.
     pub(crate) fn spare_end(&self, at: Lsn, segments: u64) -> u64 {
         let capacity = self.geometry.capacity(self.geometry.index(at));
         at.get() + self.geometry.left(at) + segments * capacity
@@ -134,9 +134,9 @@ impl SegmentStore {
         files.file(at).or(files.last()).map_or(self.method, |file| file.method())
     }
 
-    /// Writes `parts`, one after the other, at `at`, a multiple of 4 KiB below
-    /// [`SegmentStore::prepared_end`]. Bytes beyond the end of a segment go to the next one; each
-    /// segment gets one write.
+    /// Writes `parts`, one after the other, from `at` on. `at` is a multiple of 4 KiB and lies
+    /// below [`SegmentStore::prepared_end`]. Bytes beyond the end of a segment go to the next one;
+    /// each segment gets one write.
     pub(crate) fn write(&self, at: Lsn, parts: &[IoSlice<'_>], mode: WriteMode) -> device::Result<()> {
         debug_assert_eq!(at, at.floor_block());
         let total: usize = parts.iter().map(|part| part.len()).sum();
@@ -284,8 +284,8 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Replaces incarnation and durable lower bound in the control file, durably. Called by
-    /// recovery.
+    /// Sets the log's incarnation, and the lower bound of its durable frontier, in the control
+    /// file, and makes both durable. Called by recovery.
     pub(crate) fn begin_incarnation(&self, incarnation: u32, durable: Lsn) -> device::Result<()> {
         let mut upkeep = self.upkeep();
         let state = *upkeep.control.state();

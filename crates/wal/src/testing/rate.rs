@@ -291,7 +291,8 @@ mod tests {
                 session.insert(&[7; 72]);
             }
             session.insert(&[7; 20_000]);
-            // The first look only sees which chunks are open.
+            // With `chunked` the first scan only notes which chunks are open; the second passes
+            // those that have not moved.
             rig.filled();
             assert_eq!(rig.filled(), rig.bytes(), "{inserter}");
             assert!(rig.bytes() >= 120_000 + 20_000, "{inserter}");

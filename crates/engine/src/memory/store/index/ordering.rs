@@ -6,8 +6,8 @@
 //! them into leaves, one range at a time. Until all leaves are made, the ordered index is empty,
 //! and only recovery uses the table.
 //!
-//! The main cost is memory that is touched for the first time, so each range is freed as soon as
-//! its leaves are made.
+//! The main cost is the first touch of new memory. So each range is freed as soon as its leaves are
+//! made, and the next leaves can reuse its memory.
 
 use super::super::record::Record;
 use super::fence::{Fence, prefix};
@@ -37,7 +37,7 @@ impl Index {
     /// call.
     pub(in super::super) fn put_in_order(&self, threads: usize) {
         let bounds = bounds(&self.points);
-        // The latches of `ranges` and `leaves` are leaf latches.
+        // While a thread holds a latch of `ranges` or of `leaves`, it takes no other latch.
         let ranges: Vec<Mutex<Vec<Prefixed>>> = (0..=bounds.len()).map(|_| Mutex::default()).collect();
         on_threads(threads, SHARDS, &|shard| {
             let mut hands: Vec<Vec<Prefixed>> = (0..=bounds.len()).map(|_| Vec::new()).collect();
