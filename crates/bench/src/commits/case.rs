@@ -111,8 +111,8 @@ pub struct Case {
     pub old_versions: OldVersions,
     /// Time added to every durable write and sync of the log's device, or to every persist.
     pub delay: Duration,
-    /// Bytes of the log's ring, half of which is the run-ahead limit. If absent, the ring is the
-    /// command line's, and the limit is a quarter of it.
+    /// Bytes of the log's ring, half of which is the run-ahead limit. If absent, the command line
+    /// sets the ring's bytes, and the limit is a quarter of the ring.
     pub ring: Option<usize>,
     /// Maximum bytes of a write of the log, if limited.
     pub io_unit: Option<usize>,

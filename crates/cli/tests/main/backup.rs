@@ -50,7 +50,8 @@ fn an_interrupted_backup_is_no_database() {
     run_in(&db, "put fruit apple red").expect(0);
     let mut slow = crate::program::command(["backup", "--rate", "1", text(&copy), "--dir", text(&db)]);
     let mut child = slow.spawn().unwrap();
-    // Once the file exists the copy has begun. At this rate the next piece takes a day.
+    // Once the file exists, the copy has begun. At this rate its next piece takes a day, so the
+    // signal interrupts the copy.
     while !copy.join("katydid.pages").is_file() {
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
         std::thread::yield_now();

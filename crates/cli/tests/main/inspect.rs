@@ -128,7 +128,8 @@ fn a_running_load_can_be_looked_at() {
     run_in(dir.path(), "get t none").expect(1);
     run_in(dir.path(), "get u none").expect_error(1, "there is no table \"u\"; there are: t");
     run_in(dir.path(), "put t k v").expect_error(1, "in use");
-    // A killed process leaves its socket, which the next command does not ask.
+    // A killed process leaves its socket behind. The next command finds that no process has the
+    // database open, and does not use the socket.
     load.kill().unwrap();
     load.wait().unwrap();
     assert!(dir.path().join("katydid.socket").exists());

@@ -30,7 +30,7 @@ fn a_damaged_database_is_repaired_after_a_dry_run() {
     let planned = run_in(&dir, "repair");
     assert!(planned.err.contains("lost: table \"t\": rows with keys "), "{}", planned.err);
     assert!(planned.expect(1).contains("nothing was changed"));
-    // The damage is in the exit code even if no program reads the output.
+    // The exit code reports the damage even if no program reads the output.
     for words in ["repair", "repair --json", "verify --json"] {
         run_unread(&dir, words, b"").expect(1);
         run_unheard(&dir, words).expect(1);

@@ -141,7 +141,8 @@ fn a_signal_ends_a_follower_of_a_running_database_and_it_has_acknowledged() {
     let mut follower = Follower::begin(folder.path(), "--consumer outbox --limit 3");
     owner.put("second", "2");
     assert_eq!(follower.keys_until("second"), ["first", "second"]);
-    // With the creation of the table the limit is reached, and all transactions are acknowledged.
+    // The creation of the table counts as a transaction, so the limit of 3 is reached. The follower
+    // acknowledges all three transactions and ends.
     follower.ended().expect(0);
     let mut follower = Follower::begin(folder.path(), "--consumer outbox");
     owner.put("third", "3");
@@ -186,11 +187,12 @@ fn a_backup_of_a_running_database_ends_with_its_client_or_its_owner() {
         }
         child
     };
-    // A client that a signal stops ends after the owner has ended the copy.
+    // The first client gets a signal. It cancels the copy, and ends when the owner has ended the
+    // copy.
     let stopped = begun("stopped");
     kill_process(Pid::from_child(&stopped), Signal::INT).unwrap();
     collected(stopped.wait_with_output().unwrap()).expect_error(1, "cancelled");
-    // This client is killed.
+    // The second client is killed, and the owner ends the copy by itself.
     let mut died = begun("died");
     died.kill().unwrap();
     died.wait().unwrap();

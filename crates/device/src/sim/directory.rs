@@ -43,7 +43,8 @@ impl SimDirectory {
         &mut world.folders[self.number]
     }
 
-    /// Takes a step whose only effect is `change`, un-synced whether or not the device crashes.
+    /// Takes a step whose only effect is `change`. The change is un-synced; it is made even if the
+    /// device crashes at this step.
     fn change(
         &self,
         world: &mut World,

@@ -168,7 +168,8 @@ impl File for SimFile {
         let (mut world, outcome) = self.step(Verb::Prepare)?;
         let length = self.inode.content().image.len();
         let room = world.room_to(length, to);
-        // A failed preparation gives its growth back; old bytes that it overwrote stay zeros.
+        // After a failed preparation the file has its old length again, but the old bytes that the
+        // preparation overwrote are zeros.
         let partly = |stop: u64| self.inode.change(|image| image.zero(from, stop.min(length), Reach::Cache));
         match outcome {
             Outcome::Crash => {

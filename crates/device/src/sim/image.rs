@@ -164,7 +164,8 @@ impl FileImage {
             self.length = end;
         }
         if reach == Reach::Device {
-            // Every length that may survive has to include these bytes; no more is promised.
+            // These bytes are durable, so each length that may survive a crash must include them. A
+            // greater length need not survive.
             self.kept_length = self.kept_length.max(end);
             self.lengths.iter_mut().for_each(|length| *length = (*length).max(end));
         }
@@ -319,8 +320,9 @@ impl FileImage {
                 }
                 Survival::KeepAll => each(pending.dirty)
                     .for_each(|sector| kept.copy_sector(*page, sector, self.seen.page(*page))),
-                // Half of the wholly dirty pages are kept or dropped as one, as most devices and
-                // file systems do. This is also quicker.
+                // A page of which all sectors are dirty is kept or dropped as a whole with
+                // probability 1/2, because most devices and file systems write whole pages. This is
+                // also quicker.
                 Survival::Random | Survival::Trash if pending.dirty == ALL_SECTORS && rng.bool() => {
                     if rng.u8(0..100) < mood {
                         kept.set_page(*page, self.seen.page(*page).cloned());
@@ -347,7 +349,7 @@ impl FileImage {
                     let at = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
                     match rng.u8(0..4) {
                         0 => rng.fill(&mut kept.page_mut(*page)[at]),
-                        // The sector holds the new bytes up to some byte.
+                        // The first bytes of the sector become the new ones.
                         1 => {
                             let count = rng.usize(0..SECTOR_BYTES);
                             let new = self.seen.page(*page).map_or([0; PAGE_BYTES], |page| **page);

@@ -179,7 +179,7 @@ impl SimDevice {
         self.shared.lock().plan.when(Some(Box::new(predicate)));
     }
 
-    /// Makes reads of these bytes of the file with this path fail.
+    /// Makes a read fail if it touches these bytes of the file with this path.
     pub fn fail_reads(&self, path: &str, bytes: Range<u64>) {
         self.shared.lock().plan.unreadable(path, bytes);
     }

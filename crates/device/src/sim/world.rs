@@ -32,8 +32,9 @@ pub(super) const FILE_BYTES_MAX: u64 = 4 << 30;
 pub(super) struct Inode {
     pub(super) id: u64,
     content: Mutex<Content>,
-    // Shared by all files of the device; changed under `World`'s latch, except by drops. Relaxed: a
-    // plain sum.
+    // All files of the device share this sum. Threads change it under `World`'s latch, but a thread
+    // that drops the last reference to a file holds no latch. Relaxed, because the sum orders no
+    // other access.
     used: Arc<AtomicU64>,
 }
 

@@ -82,8 +82,8 @@ fn large_writes_of_several_threads_through_rings_arrive_whole_and_leave_no_threa
     let (threads, rounds) = (4, 6);
     let scratch = scratch();
     let directory = FileDirectory::open(scratch.path()).expect("open");
-    // A write to a prepared file has several pieces in flight. If the file grows, the kernel hands
-    // the pieces back.
+    // A write to a prepared file has several pieces in flight. If the write makes the file longer,
+    // the kernel hands the pieces back, and the calling thread writes them.
     for prepared in [true, false] {
         let name = if prepared { "prepared" } else { "growing" };
         let file = directory.open(name, Create::New, Method::Uring).expect("create");

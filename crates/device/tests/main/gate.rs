@@ -1,4 +1,5 @@
-//! The gate: what shuts it, what a shut gate refuses, and what goes on.
+//! The gate: which failures shut it, which calls a shut gate refuses, and which calls it still
+//! allows.
 
 use katydid_device::{
     Cause, Create, Directory, DirectoryLock, Error, Fault, File, Gate, Method, SimDevice, Verb, WriteMode,

@@ -18,8 +18,8 @@ pub fn read(region: &NvRegion, at: u64, len: u64) -> Vec<u8> {
     unsafe { region.slice(at, len) }.to_vec()
 }
 
-/// Rules for every region. `reopen` closes the region, if it can be opened again, and returns what
-/// its next opening finds.
+/// Rules for every region. If the region can be opened again, `reopen` closes it and returns the
+/// region that the next opening finds.
 pub fn conformance(region: NvRegion, reopen: impl FnOnce(NvRegion) -> Option<NvRegion>) {
     assert_eq!(region.len(), BYTES);
     assert!(read(&region, 0, BYTES).iter().all(|byte| *byte == 0), "new regions are zeros");

@@ -85,7 +85,8 @@ fn a_simulated_region_crashes_and_is_reopened_with_its_device() {
     assert_eq!((get(&region, 0), get(&region, 64)), (1, 0), "persisted, and too late");
     assert!([0, 2].contains(&get(&region, 8)), "perhaps");
 
-    // The other way round: a step of the memory crashes the device.
+    // Above, the crash of the device stopped the memory. Now a step of the memory crashes the
+    // device.
     let memory = after.nvram("log.nvram").expect("simulated");
     memory.crash_at(memory.steps() + 1);
     put(&region, 128, 4);

@@ -90,7 +90,8 @@ fn a_region_reads_the_same_at_another_address() {
     let folder = folder();
     let path = folder.path().join("region");
     let address = |region: &NvRegion| region.word(0).as_ptr().addr();
-    // A list whose links are offsets.
+    // The test makes a linked list whose links are offsets, so the list must be readable wherever
+    // the region is mapped.
     let region = NvRegion::open(&path, BYTES, EMULATED).expect("made");
     let places = [640, 64, 4096, 32 << 10, BYTES - 64];
     region.word(0).store(places[0], Ordering::Relaxed);
@@ -100,8 +101,9 @@ fn a_region_reads_the_same_at_another_address() {
         region.persist(*place, 16);
     }
     region.persist(0, 8);
-    // The test opens a copy beside the region. The region itself could be mapped at its former
-    // address again.
+    // The test opens a copy while the region is still mapped, so the copy must have another
+    // address. If the region itself were reopened, the kernel could give it its former address
+    // again.
     let copy = folder.path().join("copy");
     fs::copy(&path, &copy).expect("copy");
     let copied = NvRegion::open_existing(&copy, EMULATED).expect("opened");
@@ -220,7 +222,8 @@ fn no_room_is_said_when_a_region_is_made_and_leaves_nothing() {
 const WRITER: &str = "KATYDID_TEST_NVRAM_WRITER";
 const RECORD: u64 = 24;
 
-/// Persists records round and round. After each record it persists the number of records.
+/// Persists records until the process is killed, and overwrites the oldest record when the region
+/// is full. After each record the function persists the number of records.
 fn write_until_killed(path: &Path) {
     let region = NvRegion::open(path, BYTES, EMULATED).expect("opened");
     let room = (BYTES - 64) / RECORD;

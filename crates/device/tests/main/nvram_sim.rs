@@ -428,7 +428,8 @@ fn memory_and_device_of_one_machine_crash_together() {
     region.persist(0, 8);
     assert!(region.is_crashed());
     assert_eq!(memory.durable_image()[..8], 1_u64.to_ne_bytes());
-    // Threads use memory and device at once.
+    // Threads use memory and device at once. A crash keeps what was persisted before it, and a byte
+    // is on the device only if the memory already has it.
     for round in 0..20 {
         let device = SimDevice::new(1);
         let memory = SimNvram::new(64 * 2).beside(&device);

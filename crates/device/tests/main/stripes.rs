@@ -298,7 +298,7 @@ fn workload(device: &SimDevice, count: usize, model: &mut Model) -> Result<(), E
     model.touch("log.2", "log.2");
     striped.remove("log.2")?;
     model.settle(&striped, &[])?;
-    // There was a file of this name before.
+    // The new file has the name of the file that was just removed.
     model.fill(&striped, "log.2", 5)?;
     model.settle(&striped, &[("log.2", 5)])
 }
@@ -372,7 +372,7 @@ fn what_a_killed_process_left_is_not_built_upon_before_it_is_durable() {
         device.crash_at(step);
         let mut model = Model::default();
         workload(&device, count, &mut model).expect_err("it crashes");
-        // The machine goes on; then it crashes after, or within, the next opening.
+        // Only the process dies at `step`. The machine crashes during or after the next opening.
         for within in 0..40 {
             let next = device.reopen_after_kill();
             next.crash_at(within);

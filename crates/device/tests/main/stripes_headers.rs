@@ -17,7 +17,8 @@ fn open(device: &SimDevice) -> Result<StripedDirectory, Error> {
     StripedDirectory::open(directories.collect::<Result<_, _>>()?, UNIT)
 }
 
-/// Makes a file with parts, or goes on with one; all of it is durable when this succeeds.
+/// Makes a file with parts, or continues a file that exists. If the function succeeds, the whole
+/// file is durable.
 fn write(directory: &dyn Directory, name: &str, fill: u8, method: Method) -> Result<(), Error> {
     let file = directory.open(name, Create::IfMissing, method)?;
     file.prepare(0, BYTES as u64)?;

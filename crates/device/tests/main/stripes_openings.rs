@@ -69,7 +69,8 @@ fn openings_that_take_turns_keep_each_others_files() {
 fn a_second_opening_does_not_remove_the_parts_that_the_first_is_making() {
     let device = SimDevice::new(1);
     let (one, two) = (open(&*device.directory()), open(&*device.directory()));
-    // The parts are there, and the header that is to name them is on its way.
+    // The first opening has made the parts, and waits for the write of the header that will name
+    // them.
     device.stall_writes(true);
     thread::scope(|scope| {
         let first = scope.spawn(|| write(&one, "a", 1));

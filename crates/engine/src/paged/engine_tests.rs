@@ -19,8 +19,8 @@ fn open(device: &SimDevice) -> Database {
     Database::open_in(device.directory(), options).expect("open")
 }
 
-/// Makes the next call that frees the long value of `key` fail, after its record is logged and its
-/// pages are changed: in memory one of the value's pages is already marked as free.
+/// Marks one page of the long value of `key` as free, in memory only. So the next call that frees
+/// this value fails, after the call has logged its record and changed its pages.
 fn plant(database: &Database, table: &Table, key: &str) {
     let engine = database.paged().engine();
     let head = table.paged().tree.get(&engine.pool, key.as_bytes(), |value| match value {

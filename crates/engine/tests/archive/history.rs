@@ -207,7 +207,7 @@ impl History {
             match has_changed {
                 Ok(true) => open.writes.push(((name, key), value)),
                 Ok(false) => {}
-                // Memory engine: another transaction has read the key since this transaction began.
+                // The memory engine refuses the write if a later transaction has read the key.
                 Err(error) if error.is_retryable() && self.engine == EngineKind::Memory => return,
                 Err(error) => panic!("{error}"),
             }
@@ -251,7 +251,8 @@ impl History {
             consumer.expect("the consumer")
         });
         // The memory engine's feed returns a transaction when all streams are durable beyond it.
-        // The feed itself requests the syncs.
+        // The feed requests the syncs, and `run_background` makes them, so the feed is read again
+        // after that call.
         for _ in 0..3 {
             while let Some(transaction) = follower.try_next().expect("a transaction") {
                 transaction.changes.into_iter().for_each(|change| apply(change, &mut self.followed));

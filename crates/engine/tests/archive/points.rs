@@ -154,8 +154,8 @@ fn a_file_that_has_grown_since_the_backup_is_restored() {
     assert_eq!(rows_of(&to).len(), 600);
 }
 
-/// A restored database goes on, is backed up and archived itself, and is another database than its
-/// source.
+/// A restored database is another database than its source. It can be written to, backed up and
+/// archived.
 #[test]
 fn a_restored_database_goes_on() {
     ENGINES.into_iter().for_each(goes_on);

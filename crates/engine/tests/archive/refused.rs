@@ -147,7 +147,7 @@ fn what_is_committed_after_a_crash_is_not_taken_for_archived_before() {
     put(&database, 0);
     database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
     let first = put(&database, 1);
-    // The clock goes on while nothing is committed.
+    // Each of these calls moves the clock on, although nothing is committed.
     (0..60).for_each(|_| assert_eq!(archive(&database), Some(first)));
     device.freeze();
     drop(database);
@@ -334,7 +334,8 @@ fn what_has_no_archives_says_so() {
     assert!(matches!(feed, Err(Error::Option { option: "name", .. })), "{feed:?}");
 }
 
-/// Stretches and marks go through other programs as bytes.
+/// A program may store stretches and marks as bytes. The bytes are read back unchanged, and damage
+/// to them is noticed.
 #[test]
 fn bytes_of_stretches_and_marks_are_read_back_and_damage_noticed() {
     ENGINES.into_iter().for_each(bytes_are_read_back);

@@ -24,7 +24,7 @@ fn open(engine: EngineKind, release: LockRelease, writers: &mut [Writer]) -> Dat
         let writer = number % writers.len();
         writers[writer].write(&database, &table);
     }
-    // A second table gives the database its size.
+    // A second table makes the database large enough for several pieces.
     let ballast = database.table("ballast").expect("table");
     for first in (0..3_000u32).step_by(100) {
         database

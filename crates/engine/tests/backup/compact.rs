@@ -77,8 +77,8 @@ fn every_row_is_there_and_the_file_is_shorter() {
             let again = Database::compact_in(device.directory(), None).expect("compact again");
             assert_eq!((again.bytes_before, again.bytes_after), (report.bytes_after, report.bytes_after));
             check(&device, &options, &rows, "compacted");
-            // The database goes on: pages are taken and freed, and recovery meets pages of the new
-            // file.
+            // The compacted database can be written to and recovered: writes take pages of the new
+            // file, and redo changes such pages.
             let database = Database::open_in(device.directory(), options.clone()).expect("open");
             let table = database.table("b").expect("table");
             (0..200u32).for_each(|key| database.put(&table, key.to_be_bytes(), [9; 700]).expect("put"));

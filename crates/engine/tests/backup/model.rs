@@ -135,7 +135,7 @@ pub fn check(
         }
     }
     assert_sound(&database.verify(None).expect("verify"));
-    // The copy goes on as any database does.
+    // The copy can be written to like any database.
     database.put(&table, "afterwards", "written").expect("put");
     database.close().expect("close");
 }

@@ -119,7 +119,8 @@ fn files_of_copies_do_not_mix(engine: EngineKind) {
         );
         let file = directory.open(name, Create::Never, Method::Buffered).expect("the same file");
         file.write_at(&[IoSlice::new(bytes)], 0, WriteMode::Durable).expect("write");
-        // The source that a copy names matters only when the copy is restored.
+        // The manifest names the source of the copy, which matters only in a restore. So a copy
+        // with the manifest of another copy can be opened, and cannot be restored.
         let is_manifest = name == "katydid.backup";
         let opened = Database::open_in(mixed.directory(), Options { create: false, ..options_for(engine) });
         match opened.map(drop) {

@@ -183,14 +183,14 @@ impl Directory for RepairedMeanwhile {
     }
 }
 
-/// A call finds all files of the damaged database. If it changed them, the next repair would throw
-/// the changes away.
+/// The interrupted repair has left all files of the damaged database in their places. If a call
+/// changed these files, the next repair would throw the changes away.
 #[test]
 fn a_repair_that_was_begun_before_a_call_got_the_lock_is_noticed() {
     let source = Database::in_memory_with(options()).expect("open");
     let table = source.table("rows").expect("table");
     (0..400).for_each(|number| source.put(&table, key(number), [7; 100]).expect("put"));
-    // Three checkpoints, so that redo needs no earlier record.
+    // The test takes three checkpoints, so that redo needs no earlier record.
     (0..3).for_each(|_| source.checkpoint().expect("checkpoint"));
     type Call = fn(Arc<dyn Directory>) -> katydid::Result<()>;
     let calls: [(&str, Call); 4] = [

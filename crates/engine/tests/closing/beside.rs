@@ -44,7 +44,7 @@ enum Effect {
 /// A public call: its name, its preparation, the call itself, and its effect.
 struct Operation {
     name: &'static str,
-    /// Begins the transaction that the call ends or goes on with.
+    /// Begins the transaction in which the call is made, or which the call ends.
     prepare: fn(&World) -> Option<Transaction>,
     run: fn(&World, Option<Transaction>) -> Result<()>,
     effect: Effect,

@@ -21,8 +21,8 @@ fn change(directory: Arc<dyn Directory>, engine: EngineKind, round: u64) -> Resu
     database.close()
 }
 
-/// If the opening comes before the check has the lock, the check judges what the opening left. If
-/// the opening comes later, it is refused.
+/// If the other opening comes before the check has the lock, the check judges the files that this
+/// opening left. While the check has the lock, the opening is refused.
 pub fn a_check_that_an_opening_overtakes_judges_what_is_there(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     change(Arc::new(memory.clone()), engine, 0).unwrap();

@@ -83,7 +83,8 @@ pub fn a_drop_that_waits_for_a_transaction_is_told(engine: EngineKind) {
     assert_eq!(next.get(&table, "k").unwrap(), None);
 }
 
-/// The memory engine has 4,095 slots for open transactions.
+/// The memory engine has 4,095 slots for open transactions. If all are in use, `begin` waits for a
+/// slot, and closing the database ends this wait.
 pub fn a_begin_that_waits_for_a_slot_is_told(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     let (database, _) = open(&memory, patient(engine));

@@ -120,8 +120,8 @@ impl History {
                 println!("{name}: {} is there, acknowledged absent", String::from_utf8_lossy(key));
             }
         }
-        // If `found` is an earlier state, acknowledged units at the end were lost. If it is none, a
-        // unit in the middle was lost, or a part of a unit.
+        // If `found` is the state after fewer units, the last acknowledged units were lost. If
+        // `found` is no such state, a unit in the middle was lost, or a part of a unit.
         let mut near = self.base.clone();
         for (nth, unit) in self.units.iter().enumerate() {
             if near == *found {

@@ -227,8 +227,8 @@ struct Needs {
 
 /// Opens and reads a database, writes to it if `writes` is set, and returns what it needed.
 fn look(subject: &Subject, image: &DiskImage, writes: bool, sound: Option<Needs>) -> (Seen, Needs) {
-    // Damage may make recovery do what the sound database had no need of: read everything again,
-    // make files anew.
+    // Damage may give recovery work that the sound database does not need: to read everything
+    // again, or to make files anew.
     let calls_max = sound.map_or(u64::MAX, |sound| 10 * sound.calls + image.bytes() as u64 / SECTOR as u64);
     let disk = Disk::new(image, calls_max);
     let before = memory::begin();

@@ -51,9 +51,9 @@ fn repaired(subject: &Subject, disk: &Disk, place: &str) -> State {
     state
 }
 
-/// Checks that every row was committed, or was written by a transaction that may be there in part.
-/// Checks that a loss names every row that is missing, or that is older than the last committed
-/// one.
+/// Checks that every row was committed. If the report says that commits may be there in part, a row
+/// may also be one that a transaction wrote and then changed again. Checks that a loss names every
+/// row that is missing, or that is older than the last committed one.
 fn check(subject: &Subject, found: &State, losses: &[Loss], place: &str) {
     let in_part = losses.iter().any(|loss| matches!(loss, Loss::Commits { .. }));
     for (name, rows) in found {

@@ -135,8 +135,8 @@ fn thousands_of_bodies_in_flight_lose_no_update(engine: EngineKind) {
     assert_eq!(sum, BODIES);
 }
 
-/// More bodies wait for the lock than run at a time. Bodies that want other locks go on, and so
-/// does the executor.
+/// The number of bodies that wait for the lock is greater than the number of bodies that may run at
+/// once. Bodies that want other locks go on, and so does the executor.
 #[test]
 fn a_lock_held_across_an_await_stalls_nobody_else() {
     const WAITERS: u32 = 100;

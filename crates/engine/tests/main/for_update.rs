@@ -61,8 +61,8 @@ fn a_range_of_unlocked_entries_gives_all_where_none_is_locked(engine: EngineKind
     let txn = database.begin().unwrap();
     let all: Vec<_> = txn.range_unlocked(&table, ..).map(number).collect();
     assert_eq!(all, (0..1000).collect::<Vec<_>>());
-    // The range finds entries that the transaction writes ahead of the range, and does not find
-    // entries that the transaction deletes there.
+    // While the range is read, its transaction changes entries that the range has not reached yet.
+    // The range then finds the written entry, and does not find the deleted one.
     let mut range = txn.range_unlocked(&table, ..);
     assert_eq!(range.next().map(number), Some(0));
     txn.delete(&table, 1u32.to_be_bytes()).unwrap();

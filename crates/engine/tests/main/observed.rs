@@ -77,8 +77,9 @@ fn commits_of_every_kind_are_measured(engine: EngineKind) {
     assert!(latency.max > Duration::ZERO || latency.p50 == Duration::ZERO);
 }
 
-/// Only the paged engine has locks that a test can hold; `memory/store/tests` waits for a commit
-/// under way.
+/// The test is for the paged engine only, in which an open transaction makes another one wait for a
+/// lock. In the memory engine a transaction waits only for a commit under way; `memory/store/tests`
+/// covers such waits.
 #[test]
 fn a_wait_for_a_lock_is_listed_with_what_it_waits_for_and_then_counted() {
     let database = Database::in_memory_with(options_for(EngineKind::Paged)).unwrap();

@@ -29,8 +29,8 @@ fn sizes_out_of_range_are_named() {
     assert_eq!(bad(PagedOptions { cache_bytes: 4096, ..SMALL_PAGES }), "cache_bytes");
 }
 
-/// Returns an open transaction that another thread has used last: a thread that waits for it does
-/// not wait for itself.
+/// Returns an open transaction that another thread has used last. So a wait of this thread for that
+/// transaction is not refused as a wait for itself.
 fn of_another_thread(
     database: &Database,
     does: impl FnOnce(&Transaction) -> katydid::Result<()> + Send,

@@ -72,7 +72,7 @@ fn insert_tells_an_explicit_transaction_of_a_conflict_instead_of_a_key_that_its_
         |jobs, txn| assert!(txn.get(&jobs.ready, 7u64.to_be_bytes()).unwrap().is_some()),
         |jobs, txn| assert_eq!(txn.range(&jobs.ready, ..).count(), 1),
         |jobs, txn| assert!(txn.delete(&jobs.ready, 7u64.to_be_bytes()).unwrap()),
-        // The deletion has read the job, although the deletion is undone.
+        // A deletion also reads the job. Rolling the deletion back does not undo this read.
         |jobs, txn| {
             let savepoint = txn.savepoint();
             assert!(txn.delete(&jobs.ready, 7u64.to_be_bytes()).unwrap());

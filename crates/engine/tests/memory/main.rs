@@ -110,7 +110,7 @@ fn who_keeps_old_versions_is_named_by_the_refusal_and_by_stat_until_it_ends() {
     assert_eq!(reader.get(&table, "a").unwrap(), Some(b"1".to_vec()), "it reads what it has read");
     drop(reader);
     database.put(&table, "a", [7; 10_000]).unwrap();
-    // An idle transaction keeps no versions.
+    // An open transaction keeps no old version if no row has changed since it began.
     let idle = database.begin_with(READ_ONLY).unwrap();
     let stat = database.stat().unwrap();
     let memory = stat.memory().unwrap();
@@ -154,8 +154,8 @@ fn what_was_deleted_is_no_burden_on_the_next_opening() {
     database.put(&table, "last", "one").unwrap();
     device.freeze();
     drop((table, database));
-    // The database never held more than a few rows, but the log holds tombstones of six times the
-    // limit.
+    // The database never held more than a few rows, but together the tombstones in the log have six
+    // times as many bytes as the limit allows.
     let database = Database::open_in(device.reopen_after_kill().directory(), options).unwrap();
     let table = database.open_table("queue").unwrap().unwrap();
     assert_eq!(common::contents(&database, &table).len(), 1);

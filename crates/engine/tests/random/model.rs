@@ -177,7 +177,8 @@ fn run_one(database: &Database, table: &Table, random: &mut Rng, keys: u64, tag:
                     savepoints.truncate(at + 1);
                     let (savepoint, length) = &savepoints[at];
                     txn.rollback_to(savepoint).expect("rollback to a savepoint");
-                    // Reads before the savepoint stay locked and true; later writes are undone.
+                    // The writes since the savepoint are undone, and the model leaves out the reads
+                    // since then. Earlier reads stay locked, so they must still hold at the commit.
                     steps.truncate(*length);
                 }
             }

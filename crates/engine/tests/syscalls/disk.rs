@@ -225,7 +225,8 @@ impl File {
             }
             self.keep(sector, &kept);
         }
-        // Every length that a crash may leave has to include these bytes; no more is promised.
+        // These bytes are durable, so each length that a crash may leave must include them. A
+        // greater length need not survive.
         self.kept_length = self.kept_length.max(end);
         self.lengths.retain(|(number, _)| *number != writing.number);
         self.lengths.iter_mut().for_each(|(_, length)| *length = (*length).max(end));

@@ -237,8 +237,9 @@ impl Judge {
     fn judge(&self, random: &mut Rng, others: usize) -> usize {
         let (mut disk, mut said, mut crashes) = (Disk::new(), Announced::default(), 0);
         for (at, event) in self.events.iter().enumerate() {
-            // The kept bytes are unchanged since the last such event, and acknowledgements only
-            // grow. So one check at the end of that time stands for one at each event.
+            // Since the last event that made more bytes kept, the kept bytes have not changed, and
+            // acknowledgements have only been added. So one check just before this event stands for
+            // a check at each event since then.
             if disk.keeps(event) {
                 self.check(&disk, &said, at, Survival::DropAll, 0);
                 crashes += 1;

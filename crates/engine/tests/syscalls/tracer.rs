@@ -419,7 +419,8 @@ impl Followed<'_> {
                 self.watched.events.push(Event::Synced { call, node });
             }
             PendingCall::Submit { descriptor, entries } => {
-                // The program submits the other entries again later.
+                // The kernel has taken only the first entries. The program submits the others again
+                // later.
                 let taken = usize::try_from(outcome).unwrap_or(0).min(entries.len());
                 for token in &entries[taken..] {
                     let Some(Descriptor::Ring(ring)) = self.descriptors.get_mut(&descriptor) else {

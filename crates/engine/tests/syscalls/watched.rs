@@ -113,7 +113,8 @@ impl Watched {
         let differs = bytes.iter().zip(real).position(|(a, b)| a != b);
         let mut count = differs.unwrap_or(bytes.len().min(real.len()));
         if count < bytes.len() {
-            // Sectors are written whole; equal bytes in the next sector were there before.
+            // The model writes whole sectors, so the write ended at the end of a sector. Equal
+            // bytes in the next sector were there before the write.
             count = ((offset + count as u64) / SECTOR * SECTOR).saturating_sub(offset) as usize;
         }
         self.events.push(Event::Wrote { call, file, count, durable: false });

@@ -87,7 +87,8 @@ fn records(from: Lsn, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// Gives the record at the start of `bytes` a matching sum, if its length allows.
+/// Corrects the checksum of the record at the start of `bytes`, and returns the record's padded
+/// length; `None` if the length in its header cannot be right.
 fn mend(bytes: &mut [u8]) -> Option<usize> {
     let len = read_u32(bytes, 0) as usize;
     let record =
@@ -99,8 +100,9 @@ fn mend(bytes: &mut [u8]) -> Option<usize> {
     Some(record::padded_len(len))
 }
 
-/// Gives each record in the bytes of a log a matching sum. The bytes begin at position `from`.
-/// Bytes that are no record at their place are left as they are.
+/// Corrects the checksum of each record in the bytes of a log, which begin at position `from`.
+/// Bytes do not count as a record, and stay as they are, if their header names another position
+/// than the one where they lie.
 pub fn mend_records(bytes: &mut [u8], from: Lsn) {
     let mut at = 0;
     while at + HEADER_BYTES <= bytes.len() {
@@ -168,7 +170,7 @@ fn decode_segment_header(input: &[u8]) {
 
 /// Numbers of streams in the samples. 1 stream needs a block, 480 fill it, and 481 need two.
 const CONSUMER_STREAMS: [usize; 3] = [1, 480, 481];
-/// Bytes of each block of a consumer's place that are part of a sample.
+/// Bytes of each block of a consumer's slot that are part of a sample.
 const CONSUMER_BYTES: usize = 128;
 
 /// Returns samples of a consumer's slot. A sample is one byte, the index into `CONSUMER_STREAMS`,
@@ -184,7 +186,7 @@ fn consumer_samples() -> Vec<Vec<u8>> {
     CONSUMER_STREAMS.iter().enumerate().map(sample).collect()
 }
 
-/// Decodes a slot made of such a sample, and then opens a log whose consumer has that slot.
+/// Makes a slot from a sample, decodes it, and then opens a log whose consumer has this slot.
 fn decode_consumer(input: &[u8]) {
     let Some((&first, rest)) = input.split_first() else { return };
     let streams = CONSUMER_STREAMS[usize::from(first) % CONSUMER_STREAMS.len()];
@@ -201,7 +203,8 @@ fn decode_consumer(input: &[u8]) {
     }
 }
 
-/// Opens a log with this slot of a consumer, reads and moves the consumer, and trims.
+/// Opens a log in which a consumer has this slot; then reads the consumer's position, moves it, and
+/// trims the log.
 fn open_with_consumer(slot: &[u8]) {
     let directory = log_of(&records(Lsn::ZERO, 4));
     put(&directory, &format!("{}fuzz", consumers::PREFIX), &[slot, &[0; SEALED_BYTES]].concat());

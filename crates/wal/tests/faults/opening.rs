@@ -97,7 +97,7 @@ fn each_read_fails(sync: SyncKind, place: &TestDevice, lasting: FaultDuration) {
                 refused += 1;
             }
             Ok(log) => {
-                // The opening succeeded, because it read the range once more.
+                // The read failed once, and the opening read the range again.
                 assert_eq!(lasting, FaultDuration::Once, "{what}: nobody missed it");
                 check(&log, &told, &what);
             }

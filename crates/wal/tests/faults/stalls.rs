@@ -95,7 +95,7 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
             drop(standstill);
             callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
         });
-        // The preparation of a segment may also be under way.
+        // Another thread may still be preparing a segment, and that stall ends too.
         while log.device_stalls().under_way.is_some() {
             std::thread::yield_now();
         }

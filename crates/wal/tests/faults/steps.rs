@@ -60,8 +60,8 @@ fn insist<T>(refused: &mut u32, mut call: impl FnMut() -> Result<T, Error>) -> R
     panic!("no space, and that does not clear");
 }
 
-/// Opens the log twice. Each time appends over several segments, makes records durable in every
-/// way, trims and closes.
+/// Opens the log twice. After each opening, the function appends over several segments, makes
+/// records durable in every way, trims and closes.
 fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> End {
     let mut refused = 0;
     match rounds(device, options, told, &mut refused) {
@@ -186,8 +186,8 @@ fn no_room_at_any_step_loses_nothing_and_clears_where_it_was_met_ahead_of_use() 
         for step in 0..steps(options) {
             let Some((verb, path, end)) = fail_at(options, step, Fault::NoSpace) else { continue };
             println!("step {step}: no room to {verb} {path}: {end:?}");
-            // A segment that is prepared and named ahead of use may find no room; a later attempt
-            // succeeds.
+            // These calls prepare a segment and name it ahead of use. If there is no room for the
+            // segment, the log prepares it later, and does not shut.
             if matches!(verb, Verb::Prepare | Verb::Open | Verb::Rename) {
                 met += 1;
                 assert!(matches!(end, End::Closed { .. }), "shut for a lack of room met ahead of use");

@@ -82,7 +82,8 @@ fn threads_that_meet_are_counted() {
         let counters = log.counters();
         let what = format!("{sync:?}: {counters:?}");
         assert!(counters.slots <= counters.slot_threads, "a slot has a thread: {what}");
-        // The other threads were alone, or their records were durable before they came.
+        // Threads that are in no slot were alone, or found their records durable. In a slot one
+        // thread flushes for all, so there are at most this many flushes.
         let flushes = THREADS * EACH - counters.slot_threads + counters.slots;
         let (made, served) = match sync {
             SyncDesign::Slotted { .. } => (counters.sync_locks, counters.sync_locks),
@@ -158,8 +159,8 @@ fn a_thread_with_commits_in_flight_writes_each_group_that_it_completes() {
     let mut session = log.session().expect("session");
     let mut append = || session.append(&Append::new(Kind::USER, &[&[7; 100]])).expect("append").end;
     // The time-out of the first group counts as reached, because there was no write before this
-    // group. The test's own thread waits and so writes this group; otherwise a thread of the log
-    // would.
+    // group. Here the test's own thread waits, so it writes this group. Without a waiting thread, a
+    // thread of the log would write it.
     log.first().wait(append(), Durability::Durable).expect("durable");
     let before = log.counters();
     let mut told = Vec::new();

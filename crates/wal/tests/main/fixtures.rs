@@ -16,7 +16,8 @@ fn folder(version: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(version)
 }
 
-/// Returns a copy in memory, so that the kept files stay as they are.
+/// Returns a copy in memory of the files of a version, so that the files in the folder stay as they
+/// are.
 fn copy(version: &str) -> MemoryDirectory {
     let directory = MemoryDirectory::new();
     for entry in std::fs::read_dir(folder(version)).unwrap() {

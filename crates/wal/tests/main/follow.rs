@@ -226,7 +226,7 @@ fn a_follower_behind_the_start_is_told_so_unless_it_pins_the_log() {
     drop(pin);
     log.first().trim(log.first().durable()).expect("trim");
     let refused = loop {
-        // The records in the reader's window were read before the trim.
+        // The follower first returns the records that it had read into its window before the trim.
         match follower.next() {
             Ok(_) => {}
             Err(error) => break error,

@@ -31,7 +31,8 @@ fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
         assert_eq!(counters.crawled + counters.hopped, log.first().reserved().since(opened));
         counters
     };
-    // When a thread scans at last, whole ranges are filled.
+    // The first scan comes after all appends, so whole ranges are filled and the frontier hops over
+    // them.
     let lagging = append(800, false);
     assert!(lagging.hopped > 10 * lagging.crawled, "{lagging:?}");
     let keeping_up = append(800, true);

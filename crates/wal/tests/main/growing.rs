@@ -163,8 +163,8 @@ fn a_segment_of_another_size_is_refused_by_name() {
     }
 }
 
-/// A young log on a full device has enough room for critical records that undo everything ever
-/// appended, although far less than the whole reserve is kept.
+/// In a young log on a full device there is enough room for critical records that undo everything
+/// ever appended, although the log has prepared far less than its whole reserve.
 #[test]
 fn a_young_log_on_a_full_device_has_room_to_undo_everything() {
     let device = SimDevice::new(1);

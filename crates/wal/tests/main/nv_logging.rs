@@ -90,7 +90,8 @@ fn a_trim_writes_no_file_and_survives() {
     }
 }
 
-/// Many laps: heads are written in turn, and entries that the head has passed are set again.
+/// The log goes through many laps. So each place for the head is written in turn, and the entries
+/// below the head are used again.
 #[test]
 fn trims_and_openings_go_round_the_entries() {
     let (mut device, _memory, mut log) = made(LogKind::NvLogging);

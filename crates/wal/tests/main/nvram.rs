@@ -31,7 +31,7 @@ fn with(log: LogKind, settings: MediumSettings) -> Options {
 
 fn check(inserter: InserterKind) {
     for log in KINDS {
-        // These kinds have no choice of inserters.
+        // A log whose records lie apart from their entries has no choice of inserters.
         if log.lies_apart() && inserter != InserterKind::default() {
             continue;
         }
@@ -266,8 +266,8 @@ fn entries_of_an_existing_log_stay_as_many() {
     assert!(fill(&mut session, 0, AppendClass::Critical).len() > 64);
 }
 
-/// The log can be opened however often it crashes, and however many records are put into the room
-/// that openings left.
+/// Each opening needs some room in the heap. After each of many crashes the log can be opened,
+/// although critical records had filled all room that the opening before had left.
 #[test]
 fn a_heap_without_room_can_be_opened() {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());

@@ -285,7 +285,8 @@ fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_en
     }
     region.persist(0, region.len());
     drop(region);
-    // The records of opening and closing take the places of the first two.
+    // The opening and the closing append one record each, which take the places of the first two
+    // records. So the second torn record lies just above the end.
     let log = Log::open_in(device.directory(), options.clone()).expect("opened");
     assert!(
         matches!(log.first().recovery().finding, Finding::TornTail { dropped: 2, .. }),

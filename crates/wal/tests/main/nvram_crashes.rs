@@ -247,7 +247,7 @@ fn a_crash_at_every_step_loses_and_invents_nothing() {
         for inserter in
             [InserterKind::Marks, InserterKind::Chunked, InserterKind::Mutex, InserterKind::Delegated]
         {
-            // These kinds have no choice of inserters.
+            // A log whose records lie apart from their entries has no choice of inserters.
             if kind.lies_apart() && inserter != InserterKind::Marks {
                 continue;
             }
@@ -316,7 +316,8 @@ fn holes_become_padding_and_everything_else_stays() {
         for number in &lost {
             let place = &places[*number as usize];
             let words = (place.end.get() - place.lsn.get()) / 8;
-            // At least the header's checksum or position is lost.
+            // The lost words always include the header's checksum or its position, so the record
+            // does not count as one.
             let from = rng.u64(0..2);
             for word in from..=rng.u64(from..words) {
                 region.word(4096 + place.lsn.get() % RING + word * 8).store(0, Relaxed);
@@ -364,7 +365,7 @@ fn holes_become_padding_and_everything_else_stays() {
             assert!(more.clone().all(|number| lost.contains(number)), "{context}, step {step}: {found:?}");
             // An opening that crashed may have already turned some holes into padding.
             assert!(told(&log) <= holes, "{context}, step {step}");
-            // Records that an opening has shown stay as they are.
+            // Records that one opening has found, the next opening finds again.
             drop(log);
             let again = Log::open_in(device.reopen_after_crash(rng.u64(..)).directory(), options.clone());
             let again = again.expect(&context);

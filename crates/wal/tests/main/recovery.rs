@@ -293,7 +293,7 @@ fn no_space_is_typed_loses_nothing_and_clears() {
     log.sync().unwrap();
     let before: Vec<_> = log.first().reader(log.first().start()).unwrap().map(Result::unwrap).collect();
     assert_eq!(before.len(), appended);
-    // Trimming makes room although the device gets none.
+    // A trim makes room although the device's capacity stays the same.
     log.first().trim(before[appended - 3].first).unwrap();
     append(&mut session, b"after trimming").unwrap();
     device.set_capacity(u64::MAX);

@@ -189,7 +189,7 @@ fn each(check: impl Fn(Log, Arc<Watch>, &str)) {
     }
 }
 
-/// Waits until as many segments are prepared as are kept spare.
+/// Waits until `SPARE` segments are prepared, the number of spare segments in the options.
 fn settle(log: &Log) {
     while log.space().prepared < SPARE as u64 * CAPACITY {
         std::thread::yield_now();

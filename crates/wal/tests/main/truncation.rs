@@ -97,7 +97,7 @@ impl Model {
             let rest = &self.live[skipped..];
             let same = rest.iter().zip(&found).take_while(|(live, found)| live == found).count();
             let more = &found[same..];
-            // The kept record may lie above the whole suffix.
+            // A crash may leave the appended vote above a suffix that is not dropped yet.
             let is_kept = same == rest.len()
                 && more.len() == 1
                 && self.pending.is_some_and(|(_, vote)| more[0].number == vote);

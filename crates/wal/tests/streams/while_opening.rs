@@ -117,7 +117,8 @@ fn damage_between_two_readings_is_found_by_the_second() {
             assert_eq!(stream, undecided.stream);
             assert!(at < undecided.end);
         }
-        // In other runs the walk itself has found the damage, or came to the record's stream later.
+        // Another outcome would mean that the walk itself has found the damage, or has come to the
+        // record's stream after the damage.
         other => panic!("{other:?}"),
     }
 }

@@ -333,7 +333,7 @@ fn what_an_attempt_has_left_is_not_part_of_the_next_one() {
     let directory = MemoryDirectory::new();
     let folder = folder(&directory);
     let writer = folder.begin(2).expect("begin");
-    // An attempt that left two parts and no manifest, because their removal failed.
+    // The first attempt leaves two parts and no manifest, as after a failed removal of the parts.
     for rows in few(1) {
         let mut part: PartWriter = writer.part().expect("a part");
         rows.iter().try_for_each(|row| part.push(&row.row())).expect("push");

@@ -177,8 +177,9 @@ fn garbage_is_refused_without_panic() {
                 }
                 assert!(pages_of(kind, &payload).count() <= payload.len() + 1);
                 let mut page = pages().swap_remove(rng.usize(0..3));
-                // The result may be nonsense (the order of keys is the writer's business), but
-                // checking the page must not panic.
+                // A change that decodes and applies may still leave a page with keys out of order,
+                // because only the writer of a change orders the keys. Checking such a page must
+                // not panic.
                 if let Ok(change) = LeafChange::decode(kind, &payload)
                     && apply_leaf(&mut page, &change).is_ok()
                 {

@@ -72,7 +72,7 @@ fn the_next_opening_ends_a_load_or_takes_it_back() {
         let reader = Database::open_in(device.directory(), options(Access::ReadOnly)).expect("open");
         assert_eq!(contents(&reader), expected, "step {step}");
         drop(reader);
-        // The second opening has nothing to do.
+        // The first opening ends the load or takes it back; the second one finds no load.
         for _ in 0..2 {
             let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
             assert_eq!(contents(&database), expected, "step {step}");

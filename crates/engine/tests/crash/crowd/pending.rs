@@ -110,7 +110,7 @@ impl Heard {
     }
 }
 
-/// The commits that a client waits for while it goes on.
+/// Commits whose outcome the client does not know yet, while it runs further transactions.
 pub struct Pending<'a> {
     session: &'a Session,
     judge: &'a Judge,

@@ -107,7 +107,7 @@ fn a_round_of_less_than_a_unit_begins_after_the_time() {
     // Without a notification there is one sleep of the whole time.
     let log = Reserved::new(1, 0);
     assert_eq!(waited(ELEDA, &log, |_, _| None), (LIMIT, vec![LIMIT]));
-    // With notifications in vain, each sleep is for the rest of the time.
+    // If notifications come before the unit is full, each sleep is for the rest of the time.
     let step = LIMIT / 4;
     let (took, sleeps) = waited(ELEDA, &log, |_, _| Some(step));
     assert_eq!(took, LIMIT);

@@ -107,7 +107,8 @@ fn the_syncer_leads_for_a_while_after_slow_hand_overs() {
     let mut other = policy.clone();
     let led = (1..).take_while(|number| round(&mut policy, *number, 8)).count() as u64;
     assert_eq!(led, SYNCER_LED_ROUNDS - 1, "the last round is the last led by the syncer");
-    // The syncer stops leading earlier if the rounds have at most two committers for a while.
+    // If the rounds have at most two committers for a while, the syncer stops leading before
+    // `SYNCER_LED_ROUNDS` rounds are over.
     let led = (1..).take_while(|number| round(&mut other, *number, 1)).count();
     assert!(led < 20, "{led} rounds");
 

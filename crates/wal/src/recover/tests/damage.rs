@@ -275,7 +275,7 @@ fn a_reader_names_the_place_of_damage_and_of_what_is_gone() {
     for beyond in [log.end(), log.end().plus(8), Lsn::LIMIT] {
         assert!(matches!(read_record(store.as_ref(), &extent, beyond), Err(ReadError::BeyondEnd { .. })));
     }
-    // A running log meets damage.
+    // A record of the open log is damaged now.
     let image = flip(&bytes_of(directory.as_ref()), lsns[30].plus(60), 1);
     let damaged = directory_of(&image);
     let (file, _) = place(lsns[30]);
@@ -288,7 +288,7 @@ fn a_reader_names_the_place_of_damage_and_of_what_is_gone() {
     assert!(matches!(files.finding, Err(OpenError::CorruptBelowDurable { at, .. }) if at == lsns[30]));
     let mut reader = files.records().unwrap();
     assert_eq!(reader.by_ref().map(Result::unwrap).filter(|record| record.kind.is_user()).count(), 30);
-    // The position was trimmed.
+    // After a trim, reading a position below the new start returns `Trimmed`.
     log.store.trim(lsns[40], log.durable).unwrap();
     let extent = log.extent();
     assert!(

@@ -12,8 +12,8 @@ fn copy_block(from: &Bytes, to: &mut Bytes, at: Lsn) {
 }
 
 /// A crash lost the first block that the second opening wrote, and kept the later blocks. The third
-/// opening writes up to exactly where the records of those blocks begin; none of these old records
-/// may follow the new ones.
+/// opening writes up to exactly where the records of those blocks begin. Later openings must not
+/// take these old records for successors of the new ones.
 #[test]
 fn records_beyond_a_truncation_do_not_follow_what_a_later_opening_writes() {
     let (_, directory) = memory();
@@ -27,7 +27,7 @@ fn records_beyond_a_truncation_do_not_follow_what_a_later_opening_writes() {
     log.write(WriteMode::Durable).unwrap();
     let before = bytes_of(directory.as_ref());
     let from = log.end();
-    // Two more blocks of records, none of them known to be durable.
+    // The second opening writes two more blocks of records, of which none is known to be durable.
     while log.end() < from.floor_block().plus(3 * 4096) {
         log.append(&payload(2, 80));
     }

@@ -30,7 +30,8 @@ fn failure_reaches_everybody(make: MakeLog<'_>, method: Method, verb: Verb, faul
     let mut session = log.session().expect("session");
     let kept = session.append(&record(0, &[&payload(0, 0, 20)])).expect("append").end;
     log.first().wait(kept, Durability::Durable).expect("wait");
-    // The device stands still until all threads wait. Then it fails.
+    // The device stands still while the threads append and begin to wait. Then the call fails, so
+    // one failure must reach all of them.
     device.stall_writes(true);
     device.fail_when(move |did, path, _| (did == verb && is_segment(path)).then_some(fault));
     let told = Arc::new(AtomicU64::new(0));
@@ -72,7 +73,7 @@ fn failure_reaches_everybody(make: MakeLog<'_>, method: Method, verb: Verb, faul
     assert_eq!(told.load(Ordering::SeqCst), 10);
     everything_is_refused(&log);
     assert!(matches!(session.append(&record(0, &[b"y"])), Err(AppendError::Poisoned { .. })));
-    // Nothing is retried: a device that works again changes nothing.
+    // The log does not try again: it still refuses every call after the device works again.
     device.heal();
     let durable = log.first().durable();
     everything_is_refused(&log);
@@ -137,8 +138,8 @@ pub(super) fn no_space_is_typed_and_clears(make: MakeLog<'_>) {
     let mut session = log.session().expect("session");
     let mut number = 0;
     assert!(fill(&log, &mut session, AppendClass::Normal, &mut number) > 0);
-    // Nothing of the refused record stays, large or small, and the appended records can be made
-    // durable.
+    // A refused record, large or small, leaves nothing in the log, and the appended records can
+    // still be made durable.
     let end = log.first().reserved();
     assert!(matches!(session.append(&record(0, &[&vec![0; 100_000]])), Err(AppendError::NoSpace)));
     assert_eq!(log.first().reserved(), end);

@@ -101,7 +101,8 @@ pub(super) fn a_large_ring_is_written_in_pieces(make: MakeLog<'_>) {
     let (before, waiting) = (log.counters().writes, log.first().reserved().since(log.first().written()));
     assert!(waiting > 3 << 20, "nobody asked for a write yet");
     std::thread::scope(|scope| {
-        // Readers never see half a record, wherever the pieces end.
+        // The leader writes the 3 MiB in pieces. A piece may end inside a record, and a reader must
+        // not see the first half of such a record.
         let reader = scope.spawn(|| read_all(&log).len());
         log.first().wait(end, Durability::Durable).expect("wait");
         assert_eq!(reader.join().expect("reader"), 1200);
@@ -158,7 +159,8 @@ pub(super) fn frontiers_are_ordered_and_only_grow(make: MakeLog<'_>) {
                 [log.first().durable(), log.first().written(), log.first().filled(), log.first().reserved()];
             let mut looks = 0u64;
             while !done.load(Ordering::Acquire) || looks == 0 {
-                // The smaller frontiers are read first, because each only grows.
+                // The smaller frontiers are read first: frontiers only grow, so a frontier that is
+                // read later may not be below one that was read before.
                 let now = [
                     log.first().durable(),
                     log.first().written(),

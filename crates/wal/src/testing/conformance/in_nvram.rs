@@ -35,7 +35,7 @@ pub(super) fn a_full_ring_is_typed_and_trimming_clears_it(make: MakeLog<'_>) {
     for _ in 0..20 {
         let first = number;
         assert!(fill(&mut session, AppendClass::Normal, &mut number) > 10);
-        // Nothing of the refused record stays, and no appended record is lost.
+        // A refused record leaves nothing in the log, and no appended record is lost.
         let end = log.first().reserved();
         assert!(matches!(session.append(&record(0, &[&[0; 600]])), Err(AppendError::NoSpace)));
         assert_eq!(log.first().reserved(), end);
@@ -62,7 +62,7 @@ pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>)
     let log = make(directory.clone(), tiny());
     let taken = AtomicU64::new(0);
     let (done, kept) = (AtomicBool::new(false), Mutex::new(vec![0_u64; THREADS as usize]));
-    // Reads the log and trims it, so that each record must be seen once.
+    // Reads the log and trims what it has read, so that the test sees each record exactly once.
     let drain = |log: &Log| {
         let to = log.first().durable();
         let mut reader = log.first().reader(log.first().start()).expect("reader");

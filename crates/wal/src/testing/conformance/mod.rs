@@ -76,7 +76,8 @@ pub fn conformance_in_nvram(kind: LogKind, make: impl Fn(Arc<dyn Directory>, Siz
     telling::plain_values_come_back_as_callbacks_do(make);
     telling::a_request_needs_nobody_to_wait(make);
     failing::the_reserve_is_for_critical_records(make);
-    // If commits do not wait for holes, a frontier may lag behind the durable records.
+    // In `NvDirect` commits do not wait for holes, so a record may be durable while the frontiers
+    // still lie below it. These rules compare commits with frontiers.
     if kind != LogKind::NvDirect {
         waiting::each_level_is_reached_before_it_is_told(make);
         telling::callbacks_run_in_order_where_they_are_polled(make);

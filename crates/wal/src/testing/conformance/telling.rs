@@ -131,8 +131,8 @@ pub(super) fn futures_resolve(make: MakeLog<'_>) {
     });
 }
 
-/// The waker of a dropped future is forgotten. A future that stays is woken, even if another future
-/// of the same end is dropped.
+/// The waker of a dropped future is not called. Another future that waits for the same end is woken
+/// as usual.
 pub(super) fn a_dropped_future_is_not_woken(make: MakeLog<'_>) {
     let device = SimDevice::new(2);
     let log = make(device.directory(), roomy());

@@ -45,7 +45,8 @@ pub(super) fn a_sync_covers_everything_before_it(make: MakeLog<'_>) {
     let mut session = log.session().expect("session");
     for number in 0..50 {
         let appended = session.append(&record(0, &[&payload(0, number, 30)])).expect("append");
-        // Half of the records are written, and not synced, when the sync comes.
+        // Half of the records are already written, and not synced, when `sync` is called. `sync`
+        // must cover both halves.
         if number == 25 {
             log.first().wait(appended.end, Durability::Written).expect("wait");
         }
@@ -135,7 +136,8 @@ pub(super) fn closing_keeps_everything_and_refuses_more(make: MakeLog<'_>) {
     assert_eq!(log.first().durable(), log.first().reserved());
     log.first().wait(log.first().reserved(), Durability::Durable).expect("everything is durable");
     assert_eq!(check_threads(&read_all(&log), 1, &[20]), [20]);
-    // The directory is free although handles are left.
+    // `close` has given the directory back, although a handle and a session of the closed log still
+    // exist.
     let log = make(device.reopen_after_crash(7).directory(), roomy());
     assert_eq!(log.first().recovery().finding, Finding::CleanEnd { closed: true });
     assert_eq!(check_threads(&read_all(&log), 1, &[20]), [20]);
@@ -157,7 +159,8 @@ pub(super) fn closing_under_load_keeps_what_was_acknowledged(make: MakeLog<'_>, 
                         let appended = match session.append(&record(thread as u64, &[&bytes])) {
                             Ok(appended) => appended,
                             Err(AppendError::Closed) => return,
-                            // Appends are fast enough to fill the memory.
+                            // No thread trims the log, so the appends may fill the NVRAM before the
+                            // log is closed.
                             Err(AppendError::NoSpace) if kind.in_nvram() => return,
                             Err(error) => panic!("{error}"),
                         };

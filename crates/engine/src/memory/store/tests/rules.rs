@@ -75,7 +75,8 @@ fn rolling_back_to_a_savepoint_undoes_writes_and_not_reads() {
     assert_eq!(scan(&mut running, &table, Direction::Up).len(), 41);
     running.rollback_to(mark);
     assert_eq!(scan(&mut running, &table, Direction::Up), [(b"a".to_vec(), b"2".to_vec())]);
-    // The key that the undone insert found absent must still be absent at the commit.
+    // The undone insert has read that the key is absent. This read still counts, so a key that was
+    // put since then makes the commit fail.
     put(&store, &table, &[b'b', 7], b"y");
     running.is_late = true;
     assert_eq!(kind(running.validate()), Some(ConflictKind::Changed));
@@ -441,7 +442,8 @@ fn what_is_begun_after_an_acknowledgement_is_later_in_whatever_slot() {
         let table = table(&store);
         let mut open = vec![begin(&store), begin(&store), begin(&store)];
         for number in 0..100 {
-            // Frees the slots in turn, so that a lower slot is used after a higher one.
+            // The loop ends the transactions in turn, so that a new transaction may use a lower
+            // slot than the transaction before it.
             let mut running = open.remove(number % 3);
             running.put(&table, b"a", b"1").expect("put");
             let validated = running.validate().expect("only blind writes");

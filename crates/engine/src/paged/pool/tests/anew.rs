@@ -30,7 +30,7 @@ fn a_page_made_anew_in_vain_is_not_wiped() {
                 if changing {
                     page.begin_change();
                 }
-                // The append fails.
+                // The page is dropped without a record, as after a failed append.
             }
             assert_eq!(pool.stat().dirty, dirty, "cached {cached}, changing {changing}");
             pool.flush_all().expect("all");

@@ -46,7 +46,7 @@ fn damaged_page_is_corrupt_and_names_itself() {
     assert!(matches!(pool.read(never_written).map(drop), Err(Error::Corrupt { page: Some(50), .. })));
     let beyond = PageId::new(u64::MAX / 2);
     assert!(matches!(pool.read(beyond).map(drop), Err(Error::Corrupt { .. })));
-    // The page can still be made anew.
+    // `Pool::create` does not read the damaged page, so the page can be made anew.
     rig::make(&pool, &log, PAGE).expect("a page");
     assert_eq!(rig::counter(&pool.read(PAGE).expect("a page")), 0);
     assert_eq!(pool.stat().resident, 1);
@@ -104,7 +104,8 @@ fn failed_write_back_keeps_pages_dirty_and_reads_going() {
 fn redone_page_keeps_its_record_in_the_log() {
     let (device, log) = device_with_page();
     let pool = rig::reopen(device.directory().as_ref(), &log, PAGES_MIN).expect("a pool");
-    // The log continues far beyond the record that is redone.
+    // The log's end lies far above the record that is redone, so the test shows which of the two
+    // positions becomes the page's recovery LSN.
     let (lsn, end) = log.append();
     for _ in 0..100 {
         log.append();

@@ -243,8 +243,8 @@ impl Rig {
         rig
     }
 
-    /// Rolls back the transactions that have no commit record. Frees the pages that the others no
-    /// longer use.
+    /// Rolls back the transactions that have no commit record. Frees the pages that committed
+    /// transactions no longer use.
     fn undo_losers(&self) {
         #[derive(Default)]
         struct State {

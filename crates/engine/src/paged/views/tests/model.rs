@@ -59,7 +59,7 @@ impl Rig {
     }
 
     fn write(&mut self, at: usize, key: Vec<u8>, value: Option<Vec<u8>>) {
-        // Another transaction holds the key's lock.
+        // A database would refuse this write, because another transaction holds the key's lock.
         if self.open.iter().enumerate().any(|(other, open)| other != at && open.written.contains_key(&key)) {
             return;
         }
