@@ -37,7 +37,8 @@ pub trait NvramRing: Debug + Send + Sync {
     /// Copies `bytes` to position `at`. The call need not persist them.
     ///
     /// # Safety
-    /// The caller owns the reservation of these bytes (rule 1), and admission let it in (rule 3).
+    /// The caller owns the reservation of these bytes (rule 1), and the reservation was admitted
+    /// (rule 3).
     unsafe fn write(&self, at: Lsn, bytes: &[u8]);
 
     /// Called when the record in `[from, to)` has been copied and is about to count as filled.
@@ -91,8 +92,8 @@ impl Ring {
     /// Copies `parts`, one after the other, to position `at`, followed by `zeros` zero bytes.
     ///
     /// # Safety
-    /// The caller owns the reservation of all these bytes (rule 1), and admission let it in (rule
-    /// 3).
+    /// The caller owns the reservation of all these bytes (rule 1), and the reservation was
+    /// admitted (rule 3).
     #[inline(always)]
     pub unsafe fn fill(&self, at: Lsn, parts: &[&[u8]], zeros: usize) {
         let mut at = at.get();

@@ -10,8 +10,8 @@
 //! 2. Each record of a stretch is decoded, and its checksum verified, before the stretch is
 //!    returned.
 //! 3. A stretch whose segment was recycled during the read is not returned: after the reading
-//!    thread has read the bytes, it compares the start of the log with the first position of the
-//!    stretch.
+//!    thread has read the bytes, it reads the start of the log, and returns an error if the start
+//!    lies above the first position of the stretch.
 //! 4. A log made of a copy and stretches ends at a cut: at the end of a record in each stream,
 //!    where a crash of the source could have left the streams.
 //!
@@ -154,7 +154,8 @@ struct WholeRecords {
     stamp_max: CommitStamp,
 }
 
-/// Returns the whole records at the beginning of `bytes`, without a last record that is cut off.
+/// Returns the whole records at the beginning of `bytes`. A last record that `bytes` contains only
+/// in part is left out.
 fn whole_records(
     bytes: &[u8],
     from: Lsn,

@@ -42,9 +42,9 @@ impl Background {
 #[derive(Debug)]
 struct Deferred {
     protocol: Box<dyn SyncProtocol>,
-    /// If the protocol syncs each commit by itself: the highest level requested for each end.
-    /// Otherwise one entry, under [`Lsn::ZERO`]: the highest level of all requests. This is a leaf
-    /// latch.
+    /// The highest level requested for each end, if the protocol syncs each commit by itself. In
+    /// other protocols the map has one entry, under [`Lsn::ZERO`], with the highest level of all
+    /// requests. This is a leaf latch.
     requested: Mutex<BTreeMap<Lsn, Durability>>,
 }
 

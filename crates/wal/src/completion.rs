@@ -43,7 +43,7 @@ pub struct Completion {
     /// Stream and end of the position that the future waits for now.
     stream: Stream,
     end: Lsn,
-    /// Positions that the future waits for after the position at `end`.
+    /// Positions in other streams that the future waits for, once `stream` has reached `end`.
     rest: Dependencies,
     level: Durability,
     ticket: Option<u64>,
@@ -154,8 +154,8 @@ impl<T> Queued<T> {
     }
 }
 
-/// For one stream and one level: the farthest position that a queue knows to be at the level, and
-/// the farthest position for which the queue has requested the level.
+/// The farthest position of one stream that a queue knows to be at one level, and the farthest
+/// position for which the queue has requested this level.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     reached: Lsn,
@@ -302,7 +302,8 @@ impl<T> Completions<T> {
         }
         self.poll_with(&mut told);
         while self.queue.len() >= limit {
-            // Earlier completions may wait for higher positions or levels than the last one.
+            // All completions up to index `last` must be ready, and an earlier one may wait for a
+            // higher position or level than the completion `last` itself.
             let last = self.queue.len() - limit;
             for (level, at) in self.missing(last) {
                 // `poll_with` reports the outcome.

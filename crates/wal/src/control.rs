@@ -23,11 +23,11 @@
 //! 7. `first segment bytes` is 0, unless the segments grow. A log with growing segments has a kind
 //!    of its own: a program that knows only segments of one size refuses it as a log of another
 //!    version.
-//! 8. For `nv_logging`, `start` and `durable` are those of the last opening or closing. The valid
-//!    values are the head and tail in NVRAM (`nvram/pointers.rs`).
-//! 9. The kind also says whether the log may have records that truncate. The kind that says so is
-//!    durable before the first such record is appended, and is never taken back. So a program that
-//!    does not know these records refuses the log.
+//! 8. For `nv_logging`, `start` and `durable` have the values of the last opening or closing. The
+//!    valid values are the head and tail in NVRAM (`nvram/pointers.rs`).
+//! 9. The kind also says whether the log may have records that truncate. The control file has that
+//!    kind, durably, before the first such record is appended, and keeps it for ever. So a program
+//!    that does not know these records refuses the log.
 //! 10. Every segment from `start` to `prepared end` exists: `prepared end` covers a segment before
 //!     anything is written into the segment, so recovery notices if the last segments are missing.
 

@@ -6,7 +6,8 @@
 //! Invariants:
 //!
 //! 1. `written` moves only after the medium has taken the bytes, and `durable` only after the
-//!    medium keeps them. Both move only over writes that have ended, without a gap.
+//!    medium keeps them. Both move over a write only when this write and all earlier ones have
+//!    ended.
 //! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither
 //!    `written` nor `durable` moves, and every waiter is released. A panic in a step of a leader or
 //!    in a background thread counts as such a failure.
@@ -398,7 +399,8 @@ impl Core {
     #[inline]
     pub(crate) fn request(&self, end: Lsn, level: Durability) {
         if !self.buffer.frontiers.reached(end, level) && !self.medium.try_here(self, end, level) {
-            // Waiting for a position beyond the end is an error; the request ends at the log's end.
+            // A position beyond the end of the log is no error here, as it is in `wait`: the
+            // request is for the log's present end.
             self.protocol.request(self, end.min(self.buffer.frontiers.reserved()), level);
         }
     }

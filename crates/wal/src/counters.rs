@@ -19,14 +19,15 @@ pub struct Counters {
     /// Blocked callers that another thread's write or sync released. `released / syncs` is the
     /// number of callers that each write or sync released.
     pub released: u64,
-    /// Number of times that a blocked caller wrote or synced itself: it took the sync lock, or led.
+    /// Number of times that a blocked caller took the sync lock or led, and wrote or synced on its
+    /// own thread.
     pub sync_locks: u64,
     /// Nanoseconds that the callers counted by `sync_locks` had waited for the sync lock or the
     /// baton.
     pub sync_lock_ns: u64,
     /// Nanoseconds that the callers counted by `released` had waited.
     pub completion_ns: u64,
-    /// Queues of requests that one thread synced for (`Aggregated`).
+    /// Queues of requests that were served; one thread syncs once for a whole queue (`Aggregated`).
     pub sync_queues: u64,
     /// Requests in the queues counted by `sync_queues`. `sync_queued / sync_queues` is the number
     /// of requests that a sync aggregated.

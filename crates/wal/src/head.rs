@@ -11,10 +11,10 @@
 //! 1. The dependencies are the positions that the transaction depends on and that were not known to
 //!    be durable when the record was appended: at most one in each stream, sorted by stream. The
 //!    record's header says how many there are, and has the commit stamp.
-//! 2. `incarnation` is the incarnation of the named stream at the time of the append. The record is
-//!    kept exactly if each position lies in the part of its incarnation that survived. Records that
-//!    later openings append have a larger incarnation, so they never make a lost position look
-//!    present.
+//! 2. `incarnation` is the incarnation of the named stream (the number of its opening) at the time
+//!    of the append. The record is kept exactly if each position lies in the part of its
+//!    incarnation that survived. Records that later openings append have a larger incarnation, so
+//!    they never make a lost position look present.
 //! 3. The decision about a record never changes: the part of an incarnation that an opening found
 //!    is durable, and no opening appends to that incarnation again.
 

@@ -6,9 +6,10 @@
 //! on, and from these alone recovery decides which records survive (`head.rs`, `docs/recovery.md`).
 //! The log does not order transactions: a program replays them in the order of their commit stamps.
 //!
-//! Differences from the papers: no counter numbers the records, as one does in section III-A of
-//! Cicada + P-WAL. A committer waits for the streams that it depends on; in P-WAL it waits for the
-//! least durable position of all streams. [`Log::everything`] provides P-WAL's rule.
+//! Differences from the papers: in section III-A of Cicada + P-WAL a shared counter numbers the
+//! records; this log has no such counter. A committer waits for the streams that it depends on; in
+//! P-WAL it waits for the least durable position of all streams. [`Log::everything`] provides
+//! P-WAL's rule.
 
 use crate::completion::{Completion, Completions};
 use crate::counters::Counters;

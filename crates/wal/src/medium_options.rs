@@ -20,8 +20,8 @@ pub enum LogKind {
     /// looks for the holes (Fang et al., after ELEDA 6.4.3). With [`InserterDesign::Chunked`] a
     /// commit waits as in `NvRing`.
     NvDirect,
-    /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on
-    /// disk, and persists what all threads have filled. This project's design.
+    /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as in a
+    /// log in files, and persists what all threads have filled. This project's design.
     NvRing,
     /// Records in a heap in NVRAM, and a ring of entries that name the places of the records. An
     /// entry is set when its record is persisted. Each entry takes 8 positions, so positions do not
@@ -30,7 +30,7 @@ pub enum LogKind {
     NvEntries,
     /// Heap and entries as in `NvEntries`, used as in NV-Logging: an append persists its record and
     /// then sets and persists its entry, and a commit moves the tail from entry to entry. Head and
-    /// tail are in NVRAM, so a checkpoint writes no file. A hole lasts as long as it takes to
+    /// tail are in NVRAM, so a trim writes no control file. A hole lasts as long as it takes to
     /// persist an append.
     NvLogging,
 }

@@ -54,7 +54,7 @@ pub(crate) struct OpenStream {
     pub incarnations: IncarnationHistory,
     pub method: device::Method,
     gate: Gate,
-    // Swapped (AcqRel) by the thread that ends the stream.
+    // Swapped (AcqRel) by each thread that would end the stream; the first one ends it.
     has_ended: AtomicBool,
 }
 
@@ -90,8 +90,8 @@ impl OpenStream {
             if !self.gate.is_inside() {
                 return finish(core, false);
             }
-            // If this thread waited for writes, it would wait for itself. Records that were not
-            // acknowledged may be lost.
+            // This thread is inside a device call of the log. If it waited for the calls under way,
+            // it would wait for itself. Records that were not acknowledged may be lost.
             let inside = closing::from_inside(directory);
             core.fail(inside.clone());
             Err(inside.into())

@@ -157,8 +157,8 @@ impl Retention {
     }
 }
 
-/// A hold on a log: while it exists, no trim goes above its positions. Made by
-/// [`Log::pin`](crate::Log::pin) and [`Log::pin_all`](crate::Log::pin_all).
+/// Positions from which on a log is retained: while the pin exists, no trim goes above them. Made
+/// by [`Log::pin`](crate::Log::pin) and [`Log::pin_all`](crate::Log::pin_all).
 ///
 /// A pin does not keep the log open, and is not stored: an opening begins without pins. Dropping a
 /// pin trims nothing before the owner's next trim.

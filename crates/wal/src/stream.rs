@@ -105,9 +105,9 @@ impl Stream {
 
     /// Returns the maximum number of bytes of records, the reserve included, between
     /// [`Stream::start`] and [`Stream::reserved`]. `None` for logs in files, whose capacity is not
-    /// fixed. In NVRAM only [`Stream::trim`] makes room. A log whose records lie apart
-    /// ([`LogKind::lies_apart`]) holds at least this number of bytes and often some more, but fewer
-    /// bytes of short records if it has few entries.
+    /// fixed. In NVRAM only [`Stream::trim`] makes room. If the records lie apart
+    /// ([`LogKind::lies_apart`]), the log often holds some more bytes; it holds fewer if short
+    /// records use up its entries first.
     pub fn capacity(&self) -> Option<u64> {
         self.core().capacity()
     }

@@ -13,8 +13,8 @@
 //! 3. An open log counts a range only after the record that names it is durable. Otherwise a
 //!    follower could pass over records that a crash brings back.
 //! 4. The start of a stream is never inside a range: a trim to such a position ends where the range
-//!    begins. Otherwise the log could not tell a consumer at such a position that it has seen
-//!    truncated records.
+//!    begins. Otherwise the log could not tell a consumer at such a position that the consumer has
+//!    seen truncated records.
 //!
 //! A crash leaves the record that names the range, or no part of the truncation. Recovery's walk
 //! finds the record before users read anything.

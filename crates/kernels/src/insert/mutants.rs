@@ -1,4 +1,4 @@
-//! Faults that the checkers must notice. Each changes one step of a kernel.
+//! Faults that the checkers must notice. Each fault changes one step of a kernel.
 //!
 //! A kernel asks its [`Built`] which ordering to use, or whether to leave a step out. Outside of
 //! tests the answer is a constant. The tests in each kernel's `checks` build the kernel with each

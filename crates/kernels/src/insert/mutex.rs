@@ -36,16 +36,16 @@ impl Inserter for MutexInserter {
         let start = buffer.frontiers.reserved();
         buffer.admission.admit(start.get(), bytes, class)?;
         // SAFETY: under the lock, this thread alone owns the bytes from `start` on (rule 1 of the
-        // ring), and admission has let them in (rule 3 of the ring).
+        // ring), and they were admitted (rule 3 of the ring).
         unsafe { record.copy_to(&buffer.memory, start) };
         buffer.frontiers.advance_reserved_and_filled(start.get() + bytes);
         Ok(start)
     }
 
     fn scan(&self, buffer: &LogBuffer) -> Scan {
-        // An inserting thread stores both frontiers under the lock, sequentially consistent and
-        // `reserved` first. A caller that makes a request has given the lock back before, so this
-        // scan sees its record.
+        // An inserting thread stores both frontiers (SeqCst, `reserved` first), and then requests
+        // the sync of its record. So the scan of the leader that takes the request sees both stores
+        // (`sync/waiters.rs`).
         let cutoff = buffer.frontiers.reserved().get();
         Scan { cutoff, filled: buffer.frontiers.filled().get().min(cutoff) }
     }

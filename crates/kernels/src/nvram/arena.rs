@@ -7,15 +7,17 @@
 //! that idle sessions hold no memory. Any thread runs this code. A thread takes the lock of an
 //! arena before that of `pool`, and never those of two arenas.
 //!
-//! 1. A place lies in one chunk, and one appender at a time has it. An appender that gives its
-//!    place back unused still holds the arena, so no later place of the chunk is in use.
+//! 1. A place (the bytes for one record) lies in one chunk, and one appender at a time has it. An
+//!    appender that gives its place back unused still holds the arena, so no later place of the
+//!    chunk is in use.
 //! 2. A chunk stores the highest position at which one of its records ends (`until`). The chunk is
 //!    used again, from its beginning, only when the start of the log has durably reached that
 //!    position and no reader can meet its records any more (`released`).
 //! 3. An appender sets `until` while it holds the arena, and before the record counts as filled. So
 //!    the start of the log cannot pass the record earlier.
-//! 4. An appender takes a free chunk only if at least `kept` free chunks remain, a number that the
-//!    caller of [`Arenas::place`] names. This limit does not apply to the rest of an arena's chunk.
+//! 4. The caller of [`Arenas::place`] names a number of chunks, `kept`. An appender takes a free
+//!    chunk only if at least this number of free chunks remains. This limit does not apply to the
+//!    rest of an arena's chunk.
 //! 5. One chunk is reserved for the Restart records of openings: a free chunk, or, if no chunk is
 //!    free, the chunk with most room. In the second case this is the chunk that the previous
 //!    opening used. No appender uses this chunk, so a full log can be opened and then trimmed.

@@ -80,8 +80,8 @@ pub(super) struct Syncer {
     // Set by the thread that gives the baton or stops the syncer (Release), taken by the syncer
     // (Acquire). So the syncer sees what the last leader left pending.
     signal: AtomicU32,
-    // 1 while the thread leads; written only by the syncer. Other threads use it as a guess, and
-    // may give the baton to a busy syncer.
+    // 1 while the thread leads; written only by the syncer. Other threads read a value that may be
+    // old, so they may give the baton to a busy syncer.
     busy: AtomicU32,
     // Written only by the syncer; read for metrics and tests.
     wakeups: AtomicU64,

@@ -20,7 +20,7 @@ pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
 
 /// Ends a wait in which this thread has parked. The token that [`park`](super::park) took may have
 /// been meant for the program's own executor, which parks on this thread too. Without that token
-/// the executor would never wake up again. A superfluous token only makes the executor look once
+/// the executor would never wake up again. A superfluous token only makes the executor poll once
 /// more.
 pub fn return_token() {
     // Under checkers only the log parks, so a further token would only add a step.

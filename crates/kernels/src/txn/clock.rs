@@ -9,8 +9,8 @@
 //!    time.
 //! 2. Timestamps are unique, because the ticks of one slot grow and the slots differ in the low
 //!    bits.
-//! 3. `base` is greater than the tick of every timestamp known from earlier incarnations.
-//!    `set_base` is called before the first transaction.
+//! 3. `base` is greater than the tick of every timestamp known from earlier openings. `set_base` is
+//!    called before the first transaction.
 //!
 //! 52 bits of ticks of 64 ns last for nine years of running time, summed over all incarnations.
 
@@ -59,12 +59,12 @@ impl Timestamp {
         (self.0 & ((1 << SLOT_BITS) - 1)) as usize
     }
 
-    /// Returns the next greater timestamp. The greatest timestamp returns itself.
+    /// Returns the next greater timestamp; for the greatest timestamp, the timestamp itself.
     pub const fn next(self) -> Self {
         Timestamp(self.0.saturating_add(1))
     }
 
-    /// Returns the next lower timestamp. Zero returns itself.
+    /// Returns the next lower timestamp; for zero, zero.
     pub const fn before(self) -> Self {
         Timestamp(self.0.saturating_sub(1))
     }
@@ -115,7 +115,7 @@ impl Clock {
         Clock { source, base: AtomicU64::new(1) }
     }
 
-    /// Moves the clock beyond `known`, a timestamp of an earlier incarnation (invariant 3).
+    /// Moves the clock beyond `known`, a timestamp of an earlier opening (invariant 3).
     pub fn set_base(&self, known: Timestamp) {
         raise(&self.base, known.tick() + 1, Ordering::SeqCst);
     }

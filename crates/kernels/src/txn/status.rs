@@ -155,8 +155,8 @@ impl TxnStatus {
     /// Decides the state, and wakes the waiters.
     pub fn decide(&self, state: TxnState) {
         self.state.store(state as u32, Ordering::SeqCst);
-        // No waiter is missed: a waiter adds itself to `waiters` before it looks at the state for
-        // the last time.
+        // No waiter is missed: this thread stores the state and then loads `waiters`; a waiter adds
+        // itself to `waiters` and then loads the state once more. All four accesses are SeqCst.
         if self.waiters.load(Ordering::SeqCst) > 0 {
             let _asleep_or_awake = self.latch.lock();
             self.decided.notify_all();

@@ -22,8 +22,8 @@
 //!    waits nor allocates nor takes a lock.
 //! 2. The marks, not the entries, say which positions are filled (`insert/marks/kernel.rs`). A
 //!    committing thread may read the objects and entries of other threads below the marks, because
-//!    the Release of a mark comes after object and entry. Only opening decides by the entries that
-//!    are set.
+//!    an appender stores object and entry before its mark (Release), and the scan of the committing
+//!    thread loads the mark (Acquire). Only opening decides by the entries that are set.
 //! 3. No lock guards the position; in the report a lock does.
 //!
 //! If a crash comes before the entry is set, no entry names the object. If it comes after the entry

@@ -190,7 +190,7 @@ impl Entries {
 
     /// Moves the tail from entry to entry, from `from` up to the first entry that is not set, and
     /// no further than `to`. The sessions' marks say that appenders have set and persisted all
-    /// entries below `to`. Returns whether the tail has reached `to`. One fence.
+    /// entries below `to`. Returns whether the tail has reached `to`. The call costs one fence.
     pub(super) fn move_tail(&self, pointers: &Pointers, from: Lsn, to: Lsn) -> bool {
         let mut at = from;
         while at < to && self.named(at) != Named::Nothing {

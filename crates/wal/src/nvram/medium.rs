@@ -23,8 +23,9 @@
 //!    simulated memory whether the memory has crashed. Bytes that were persisted too late are
 //!    therefore not acknowledged.
 //! 5. A request without a waiter persists on the calling thread, if no other thread is persisting
-//!    or copying below the requested position. If one is, the requesting thread tries 16 times and
-//!    leaves the rest to the syncer, because threads that copy persist nothing.
+//!    or copying below the requested position. If another thread is, the requesting thread tries 16
+//!    times, and then leaves the request to the syncer, because a thread that copies does not
+//!    persist the record.
 //!
 //! `nvram/recover.rs` describes what a crash leaves.
 

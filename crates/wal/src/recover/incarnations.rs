@@ -35,7 +35,8 @@ impl IncarnationHistory {
     }
 
     /// Returns whether everything that `incarnation` wrote below `end` survived. Trimmed records
-    /// count as survivors. An incarnation without a trace wrote nothing that could survive.
+    /// count as survivors. No record survived of an incarnation above the first that the history
+    /// does not name.
     pub(crate) fn holds(&self, incarnation: u32, end: Lsn) -> bool {
         if incarnation < self.first {
             return end <= self.start;

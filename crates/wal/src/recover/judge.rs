@@ -23,11 +23,12 @@ pub(crate) struct Judgement {
     pub outcome: Result<Outcome, OpenError>,
 }
 
-/// The finding about a sound log, and the incarnation in which it continues.
+/// The finding about a sound log, and the incarnation (number of the opening) in which the log
+/// continues.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
     pub finding: Finding,
-    /// An incarnation that no surviving byte of the log has.
+    /// The new incarnation, which no surviving byte of the log has.
     pub incarnation: u32,
 }
 

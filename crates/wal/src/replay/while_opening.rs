@@ -43,8 +43,9 @@ pub struct Replay<'a, E> {
     /// Called once for each record that survived, in batches, by several threads at once, in any
     /// order. The effects of these calls must not count before the opening has succeeded.
     pub visit: &'a (dyn Fn(&Batch) -> Result<(), E> + Sync),
-    /// Called now and then with the bytes that have been read, and the bytes to read. The latter is
-    /// an upper bound, because the end of a stream is not known before it is reached.
+    /// Called now and then with the bytes that have been read, and the bytes to read. The second
+    /// number is an upper bound, because the end of a stream is not known before the walk reaches
+    /// it.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
@@ -115,7 +116,7 @@ impl Log {
     }
 }
 
-/// Number of bytes of all streams: those that were read, and those to be read in all.
+/// Bytes of all streams together: the number that was read, and the number to be read in all.
 struct Amount<'a> {
     progress: &'a (dyn Fn(u64, u64) + Sync),
     /// This is a leaf latch.

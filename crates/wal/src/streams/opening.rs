@@ -14,8 +14,8 @@
 //!    recovered. From then on the set of the surviving records of all streams never changes
 //!    (`head`).
 //!
-//! A crash at any point may leave one more Restart record in some streams. Otherwise the next
-//! opening finds the same records.
+//! A crash at any point may leave one more Restart record in some streams. Apart from these, the
+//! next opening finds the same records.
 
 use super::control::{CreationState, StreamsState};
 use super::folders::{self, stream_name};

@@ -41,11 +41,11 @@ impl Order for UnderLatch {
 /// Each thread waits for the previous range (Algorithm 3): the range that starts at `filled` is the
 /// next to be released.
 ///
-/// A thread reads its own start from `filled` with Acquire and then stores its end with Release. So
-/// it passes on all bytes that earlier threads have copied. When threads outnumber cores, the wait
-/// yields many times before it sleeps, because all threads with later ranges wait for a sleeping
-/// thread. A queue of sleeping threads took 0.1 ms for each record; a queue of yielding threads
-/// took 0.2 us.
+/// A thread loads its own start from `filled` (Acquire), where the owner of the previous range
+/// stored it (Release). Then the thread stores its own end (Release). So each store passes on all
+/// bytes that earlier threads have copied. When threads outnumber cores, the wait yields many times
+/// before it sleeps, because all threads with later ranges wait for a sleeping thread. A queue of
+/// sleeping threads took 0.1 ms for each record; a queue of yielding threads took 0.2 us.
 #[derive(Debug, Default)]
 pub struct InTurn {
     pub(super) built: Built,

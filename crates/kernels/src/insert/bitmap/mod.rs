@@ -44,7 +44,7 @@ impl Inserter for BitmapInserter {
         let bytes = record.bytes();
         let start = super::buffer::reserve(buffer, slot, bytes, class)?;
         // SAFETY: this thread alone has reserved `[start, start + bytes)` (rule 1 of the ring).
-        // Admission let these bytes in; the slack covers the bytes that other threads added
+        // These bytes were admitted; the slack covers the bytes that other threads reserved
         // meanwhile (rule 3 of the ring).
         unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.bitmap.set(start, start + bytes);

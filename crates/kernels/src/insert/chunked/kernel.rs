@@ -13,9 +13,10 @@
 //!
 //! Invariants:
 //!
-//! 1. A hole always lies at or above the position of a BUSY, OPEN or SEALING word. The change to
-//!    BUSY is visible (Release) before the reservation is. So a scan that first reads `reserved`
-//!    (the cutoff) and then the words misses no hole.
+//! 1. A hole always lies at or above the position of a BUSY, OPEN or SEALING word. The owner stores
+//!    BUSY (Release) before it reserves by a read-modify-write of `reserved` (at least AcqRel). A
+//!    scan loads `reserved` (the cutoff) with at least Acquire, and then the words. So a scan that
+//!    sees a reservation also sees its BUSY, and misses no hole.
 //! 2. Only the owner changes CLEAN and BUSY. The owner or a scanner changes OPEN; the thread that
 //!    wins owns the chunk's rest, and no other thread touches it. So a record and a padding record
 //!    never overlap.
@@ -29,9 +30,9 @@
 //!    the record's position in the open chunk. A new chunk starts at the present value of
 //!    `reserved`, which is above every record so far.
 //! 6. The rest of a chunk has 0 bytes or at least `least` bytes, so that a padding record fits. A
-//!    scan may return any value that `reserved` has had, and must return the end of a record. So a
-//!    chunk never grows, even if no thread has reserved after it, because its former end could then
-//!    lie inside a record.
+//!    chunk never grows, even if no thread has reserved after it: a scan may return any value that
+//!    `reserved` has had, and must return the end of a record, but the former end of a chunk that
+//!    grew could lie inside a record.
 //!
 //! The owner waits for a scanner that is padding its chunk; the owner has no hole at that time. A
 //! scanner waits for no thread.

@@ -25,8 +25,8 @@
 //! Invariants:
 //!
 //! 1. The frontier is the end of a record, and every record below it has been in a node.
-//! 2. Crawling: the frontier moves from a node's start to its end. The lowest start of all heads is
-//!    on top of the heap.
+//! 2. Crawling: the frontier moves from a node's start to its end. The tracker keeps the starts of
+//!    the heads of all crawling lists in a heap, with the lowest start on top.
 //! 3. Hopping: if a range's count is full, every record that starts in the range is in a list,
 //!    because step 1 comes before step 3. So the frontier may advance to the range's end, or to the
 //!    end of the record that crosses the range's end.
@@ -50,8 +50,8 @@
 //!   log is idle (`insert/tracker.rs`), and threads that need the frontier take turns at tracking
 //!   too.
 //! - The paper's lists have no maximum length. Here a list has one node for each KiB of the
-//!   run-ahead limit, at least 1,024 and at most 131,072. An owner whose list is full tracks by
-//!   itself.
+//!   run-ahead limit, at least 1,024 and at most 131,072. An owner whose list is full runs the
+//!   tracker itself.
 //! - The paper's threads may be ahead of the worker by the whole log buffer (32 MiB, eight ranges
 //!   of 4 MiB). Here they may be ahead by the run-ahead limit, at most half of the ring. Hopping
 //!   needs a limit of several ranges, and the default ring of 2 MiB is smaller than one range. Our

@@ -2,8 +2,8 @@
 //! filled (ELEDA: Jung, Han, Kang, PVLDB 2017, sections 3 and 4).
 //!
 //! The algorithm, its invariants and the differences from the paper are in [`kernel`]. The thread
-//! that tracks is in `tracker`. This file has admission and the copy. A session whose list is full
-//! tracks by itself, before it reserves, until there is room.
+//! that tracks is in `tracker`. This file has admission and the copy. If a session's list is full,
+//! its thread runs the tracker itself, before it reserves, until the list has room.
 
 mod kernel;
 
@@ -80,7 +80,7 @@ impl Inserter for GrasshopperInserter {
         let bytes = record.bytes();
         let start = super::buffer::reserve(buffer, slot, bytes, class)?;
         // SAFETY: this thread alone has reserved `[start, start + bytes)` (rule 1 of the ring).
-        // Admission let these bytes in; the slack covers the bytes that other threads added
+        // These bytes were admitted; the slack covers the bytes that other threads reserved
         // meanwhile (rule 3 of the ring).
         unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.lists.filled(slot, start, start + bytes);

@@ -87,9 +87,9 @@ impl Marks {
     /// Asks for admission, and does steps 1 to 3. Returns the start of the reservation. The caller
     /// must call [`Marks::finish`] as soon as the reserved bytes are filled.
     ///
-    /// If the thread may add, it reserves by `fetch_add`, and the start may lie above the admitted
-    /// position by at most the slack that admission keeps. If not, the thread reserves by
-    /// compare-and-swap.
+    /// If the session may reserve by addition, the thread reserves by `fetch_add`, and the start
+    /// may lie above the admitted position by at most the slack that admission keeps. In all other
+    /// cases the thread reserves by compare-and-swap.
     #[inline]
     pub fn reserve(&self, log: &impl Admitted, index: usize, bytes: u64) -> Result<u64, Stalled> {
         let reserved = log.reserved();
