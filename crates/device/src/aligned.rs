@@ -1,6 +1,6 @@
 //! Zeroed memory aligned to 4,096 bytes, as direct I/O wants it.
 //!
-//! Pages, rings and bounce blocks are such memory. Any thread may use it.
+//! Pages, rings and bounce buffers lie in memory of this kind. Any thread may use it.
 //!
 //! Invariants:
 //!

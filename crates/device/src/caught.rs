@@ -1,9 +1,9 @@
 //! Turns a panic of a directory's or file's code into an error.
 //!
 //! Any program can implement [`Directory`] and [`File`]. A panic that unwound out of such a call
-//! would pass through the threads of the log and of the engine, and would leave the lead of a
-//! round, a write under way or a latch held for ever. So the gate (`gate.rs`) wraps each directory
-//! that it guards in a `CaughtDirectory`.
+//! would pass through the threads of the log and of the engine, and would leave the right to lead a
+//! write, a write under way or a latch in the hands of a thread that never gives it back. So the
+//! gate (`gate.rs`) wraps each directory that it guards in a `CaughtDirectory`.
 //!
 //! Any thread may call this code. Invariant: no call returns by unwinding, except those of
 //! [`File::method`], [`File::alignment`] and [`Directory::describe`], which return no error. A
@@ -36,7 +36,7 @@ impl Cause {
 /// Runs one call, and returns its panic as an error.
 fn caught<T>(verb: Verb, subject: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
     // The directory or file that panicked owns the state that the call left half changed. No caller
-    // looks at it, so `AssertUnwindSafe` holds.
+    // reads this state, so `AssertUnwindSafe` holds.
     catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|payload| Err(Error::new(verb, subject, Cause::from_panic(payload))))
 }
@@ -151,7 +151,7 @@ impl File for CaughtFile {
             self.inner.advise(advice);
             Ok(())
         });
-        // If something is wrong, the read itself returns the error.
+        // Advice returns no error; if the file has a fault, the read that follows returns it.
         advised.ok();
     }
 

@@ -86,13 +86,13 @@ pub enum ArchiveFault {
         /// The stamp that is wanted.
         wanted: CommitStamp,
     },
-    /// The archive has noted no moment at or before the wanted time, or no moment at or after that
-    /// time. So the commits up to that time are not known.
+    /// The archive has noted no time at or before the wanted time, or no time at or after it. So
+    /// the commits up to that time are not known.
     #[error("what was committed at that time is not known: {}", KnownMoments(*first, *last))]
     TimeUnknown {
-        /// The first moment that the archive has noted, if there is one.
+        /// The first time that the archive has noted, if it has noted any.
         first: Option<SystemTime>,
-        /// The last moment that the archive has noted, if there is one.
+        /// The last time that the archive has noted, if it has noted any.
         last: Option<SystemTime>,
     },
     /// [`Database::compact`](crate::Database::compact) has moved the pages of the database after

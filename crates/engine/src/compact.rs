@@ -1,4 +1,4 @@
-//! Compaction, which gives the room of free pages back to the file system.
+//! Compaction, which gives the space of free pages back to the file system.
 //!
 //! The thread of the caller does all work, with the directory's lock. The engine rewrites the file;
 //! the engine's module says what a crash leaves.

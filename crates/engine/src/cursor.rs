@@ -3,8 +3,8 @@
 //!
 //! The thread that uses the transaction uses its cursors. A cursor is built from ranges: it reads
 //! one range as long as it moves in one direction, and begins another range at its key when it
-//! turns or jumps. So its locks, its errors and its view of own writes are those of ranges.
-//! Invariants:
+//! turns or jumps. So the locks and errors of a cursor are those of ranges, and the cursor shows
+//! the transaction's own writes as ranges do. Invariants:
 //!
 //! 1. `key` and `value` are those of the entry that the last move found, if `position` is
 //!    [`Position::At`].

@@ -27,8 +27,8 @@ use std::sync::Arc;
 /// Maximum bytes of each log segment, and of the log's reserve, of a database in memory.
 const IN_MEMORY_LOG_BYTES: u64 = 1 << 20;
 
-/// A handle of an open database. It is cheap to clone, and all clones are one database. The
-/// database is closed by [`Database::close`], or when the last clone, transaction, session and
+/// A handle of an open database. It is cheap to clone, and all clones are handles of one database.
+/// The database is closed by [`Database::close`], or when the last clone, transaction, session and
 /// commit future are dropped.
 ///
 /// ```
@@ -294,8 +294,8 @@ impl Database {
     ///
     /// # Errors
     /// `Error::Closed`; `Error::TooManyTransactions` from the memory engine, in which at most 4,095
-    /// transactions are open at a time. If that many are open, the call waits for one of them to
-    /// end, at most `Options::lock_wait`.
+    /// transactions are open at a time. If 4,095 are open, the call waits at most
+    /// `Options::lock_wait` for one of them to end.
     #[track_caller]
     pub fn begin(&self) -> Result<Transaction> {
         self.begin_for(Access::ReadWrite)
@@ -363,10 +363,10 @@ impl Database {
     /// [`Database::begin`].
     ///
     /// After any other error of `body` the transaction is rolled back, and its reads are checked:
-    /// they must all have been valid at one time, and be as durable as a commit would be. If they
-    /// pass, the error of `body` is returned. Only in the memory engine can the reads turn out to
-    /// be invalid; then `body` runs again. So an error that `body` concludes from its reads is as
-    /// reliable as a result of `body`.
+    /// the values read must all have been valid at one time, and be as durable as a commit would
+    /// be. If they pass, the error of `body` is returned. Only in the memory engine can the reads
+    /// turn out to be invalid; then `body` runs again. So an error that `body` concludes from its
+    /// reads is as reliable as a result of `body`.
     ///
     /// For a body with an error type of its own, use [`Database::try_transact`].
     ///
@@ -611,8 +611,8 @@ impl Database {
     /// ones.
     ///
     /// The database keeps the log for a consumer that is at most `bytes_max` bytes behind the end
-    /// of the log. Writers and checkpoints never wait for a consumer, and the log never fills
-    /// because of one. A consumer that is farther behind when a checkpoint trims the log loses its
+    /// of the log. Writers and checkpoints never wait for a consumer, and a consumer never makes
+    /// the log full. A consumer that is farther behind when a checkpoint trims the log loses its
     /// position. [`Stat`] lists the consumers. While a paged database has consumers, it logs the
     /// whole values of updates from each opening on.
     ///

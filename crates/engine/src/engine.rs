@@ -41,8 +41,8 @@ use std::sync::Arc;
 /// A key and its value.
 pub(crate) type Entry<'r> = (&'r [u8], &'r [u8]);
 
-/// An open database. All clones are one database, which is closed when the last clone, transaction,
-/// session and commit are dropped.
+/// An open database. All clones are handles of one database, which is closed when the last clone,
+/// transaction, session and commit are dropped.
 pub(crate) trait Engine: Opened + Clone {
     type Table: EngineTable;
     type Transaction: EngineTransaction<Table = Self::Table>;
@@ -85,7 +85,7 @@ pub(crate) trait Engine: Opened + Clone {
     /// The database's id, which its control file stores.
     fn id(&self) -> Id;
     /// Writes all files of a copy but its control file, while other work goes on. The files are
-    /// durable when this returns, but their names in the directory itself are not. An
+    /// durable when this returns; their names in the top directory of `target` are not. An
     /// implementation enters a call or visit only where it needs one, because `pace` runs code of
     /// the user. See [`crate::Database::backup`].
     fn copy(&self, target: &Target, pace: &mut Pace<'_>) -> Result<Copied>;

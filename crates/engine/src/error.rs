@@ -140,7 +140,7 @@ pub enum Error {
     Conflict {
         /// The transaction that has to roll back: the caller's own.
         victim: TxnId,
-        /// A transaction that held what the victim wanted, if known.
+        /// A transaction that held the keys that the victim wanted, if known.
         holder: Option<TxnId>,
         /// The kind of conflict.
         kind: ConflictKind,
@@ -323,7 +323,7 @@ pub enum Error {
     /// that needs the log can still roll back or commit.
     #[error("the log holds {used} bytes, its limit is {limit}; it is pinned by {pinned_by}")]
     LogFull {
-        /// Pin that keeps the oldest part of the log.
+        /// Reason why the oldest part of the log is not trimmed.
         pinned_by: Pin,
         /// Bytes between the start and the end of the log.
         used: u64,

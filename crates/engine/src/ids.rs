@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The number of a transaction, unique in one incarnation of a database. Zero stands for no
+/// The number of a transaction, unique in one opening of a database. Zero stands for no
 /// transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TxnId(u64);

@@ -109,9 +109,9 @@ pub struct Stat {
     pub transactions_open: Vec<OpenTransaction>,
     /// The open transactions that wait for other transactions now, ordered by their numbers.
     pub waiting: Vec<WaitingTransaction>,
-    /// Times that transactions waited for other transactions: for locks in the paged engine, for a
-    /// commit under way in the memory engine. Waits that ended in an error are included, waits
-    /// under way are not.
+    /// Durations of the waits of transactions for other transactions: for locks in the paged
+    /// engine, for a commit under way in the memory engine. Waits that ended in an error are
+    /// included, waits under way are not.
     pub wait_time: Latencies,
     /// Device calls that took longer than the log option `stall_after`, and the call that does so
     /// at present.
@@ -261,7 +261,7 @@ pub struct LogStat {
     /// Used part of a log in NVRAM, in per mille of the bytes that writes may use, in the fullest
     /// stream. `None` for logs in files.
     pub fullness: Option<u32>,
-    /// Pin that keeps the oldest part of the log.
+    /// Reason why the oldest part of the log is not trimmed.
     pub pinned_by: Pin,
     /// Bytes of log between the first position that the database needs and the end.
     pub bytes: u64,

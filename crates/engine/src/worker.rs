@@ -27,7 +27,7 @@ struct State {
 /// A worker thread and its notification; see the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Worker {
-    /// Pending notification. A thread that finds one pending does not take the latch.
+    /// Pending notification. A thread that finds a notification pending does not take the latch.
     notification: Notification,
     // Leaf latch.
     state: Mutex<State>,

@@ -295,8 +295,8 @@ impl Group {
                     return Ok(certifier.clone());
                 }
             }
-            // A new leadership needs a new certifier, and all entries before its first one must be
-            // applied.
+            // A new leadership needs a new certifier, and the state must have all entries before
+            // the first entry of the leadership.
             let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
             let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
             let ready = linearizer.try_await_ready(raft, Some(wait.min(WAIT_MAX))).await.map_err(stopped)?;

@@ -238,8 +238,9 @@ impl<'a> RegionPath<'a> {
         match rustix::fs::renameat_with(&self.folder, new, &self.folder, self.name, RenameFlags::NOREPLACE) {
             Ok(()) => {}
             Err(Errno::EXIST) => return Ok(None),
-            // The file system does not know the flag. Looking first is enough, because every thread
-            // that makes a region of this name holds this lock.
+            // The file system does not know the flag. A look at the name before the renaming is
+            // enough, because every thread that makes a region of this name holds the lock of
+            // `new`.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 match rustix::fs::statat(&self.folder, self.name, AtFlags::empty()) {
                     Ok(_) => return Ok(None),

@@ -88,8 +88,8 @@ impl Owner {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock of all directories of a set. A new term begins: other openings may have
-    /// changed everything before.
+    /// Takes the lock of all directories of a set. A new term (a time with one lock) begins, and
+    /// what the owner knew is forgotten: before it, other openings may have changed everything.
     pub(super) fn lock(&self, directories: &[Arc<dyn Directory>]) -> Result<Box<dyn DirectoryLock>> {
         let mut known = self.known();
         let locks = directories.iter().map(|directory| directory.lock()).collect::<Result<_>>()?;

@@ -1,7 +1,7 @@
 //! Directories and files of Windows, through its cache.
 //!
-//! Any thread may call this code, which holds no latch across calls of different files. This folder
-//! is compiled by `cargo xtask nightly`, and was never run.
+//! Any thread may call this code. A call holds latches of its own file only, and none when it
+//! returns. This folder is compiled by `cargo xtask nightly`, and was never run.
 //!
 //! Invariants:
 //!

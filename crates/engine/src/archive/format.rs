@@ -9,12 +9,13 @@
 //! The paged engine, whose log has one stream, writes version 1; the rest of a version 1 head is
 //! zeros. The memory engine writes version 2. A head of version 2 has zero as the position of the
 //! last record, and the checksum of the table in place of that record's checksum. After these
-//! fields come the number of streams u16 and a flag u16 (1 if the ends are a cut of the log). Two
-//! stamps follow, each u64: the stamp up to which a cut has every commit, and the greatest archived
-//! stamp. The rest is zeros. The table has 32 bytes for each stream: first position u64, exclusive
-//! end u64, position of the last record u64 (all ones: none), checksum of that record u32, zeros
-//! u32. The bytes of the log are those of the first stream, then of the second, and so on. Each
-//! position in the head is the sum of the positions of all streams.
+//! fields come the number of streams u16 and a flag u16 (1 if the ends are a cut of the log, at
+//! which a crash could have left all streams). Two stamps follow, each u64: the stamp up to which a
+//! cut has every commit, and the greatest archived stamp. The rest is zeros. The table has 32 bytes
+//! for each stream: first position u64, exclusive end u64, position of the last record u64 (all
+//! ones: none), checksum of that record u32, zeros u32. The bytes of the log are those of the first
+//! stream, then of the second, and so on. Each position in the head is the sum of the positions of
+//! all streams.
 //!
 //! Rules:
 //!

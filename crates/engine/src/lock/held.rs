@@ -33,7 +33,7 @@ const FREE: u32 = u32::MAX;
 struct HeldSpace {
     space: Arc<LockSpace>,
     ranges: Vec<HeldRange>,
-    /// True if an exclusive point of this space is held.
+    /// True if an exclusive point of this space (a table's locks) is held.
     writes: bool,
     /// True if a key of this space was removed.
     removes: bool,

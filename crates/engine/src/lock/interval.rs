@@ -7,10 +7,11 @@
 //!
 //! 1. A range is in the list and counted before its thread visits the first shard (see `space`).
 //! 2. A transaction has at most [`RANGES_MAX`] ranges in a table. An interval that overlaps or
-//!    touches one of them extends that range; once a transaction has this number of ranges, any
-//!    other interval extends the last range, which then also covers the keys between the two. A
-//!    writer compares its key with every range, so more ranges would slow all writers. The price is
-//!    that a transaction with many scans locks keys that it has not read.
+//!    touches a range of its transaction extends this range. If the transaction has the maximum
+//!    number of ranges, any other interval extends the last range, which then also covers the keys
+//!    between range and interval. A writer compares its key with every range, so more ranges would
+//!    slow all writers. The price is that a transaction with many scans locks keys that it has not
+//!    read.
 //! 3. An extension is a separate range until it is granted, and is then merged into the range that
 //!    it extends.
 

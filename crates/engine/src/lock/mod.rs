@@ -36,9 +36,9 @@
 //!    a savepoint keeps them. So an ended transaction never waits again, and the graph may keep
 //!    edges to it.
 //! 3. Waits are first come, first served, also between points and ranges: a waiting range blocks
-//!    later writers inside it, and a waiting writer blocks later ranges around its key. A request
-//!    does not begin such a wait for another waiter if the wait would close a cycle; the request
-//!    then goes before that waiter. So fairness alone makes no deadlock.
+//!    later writers inside it, and a waiting writer blocks later ranges around its key. If the wait
+//!    of a request for an earlier waiter would close a cycle, the request goes before that waiter
+//!    instead. So fairness alone makes no deadlock.
 //! 4. Every wait is in the waits-for graph. So every deadlock is found, and ends with exactly one
 //!    victim (rule 4 of `wait`).
 //! 5. Memory is bounded by the number of locks held and waited for, plus about 4 KiB per table
@@ -107,7 +107,7 @@ impl LockGrant {
 pub(crate) struct Locks {
     lock_wait: Duration,
     seed: u64,
-    /// Locks of tables, as points of a space of their own.
+    /// The lock space of the tables: a lock of a table is a point in this space.
     tables: Arc<LockSpace>,
     spaces: Mutex<HashMap<TableId, Arc<LockSpace>>>,
     graph: Mutex<Graph>,

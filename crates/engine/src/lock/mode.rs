@@ -26,9 +26,9 @@ impl PointMode {
 /// Mode of a lock on a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum TableMode {
-    /// To use the table: its keys may be locked one by one.
+    /// For a transaction that uses the table, and locks its keys one by one.
     Shared,
-    /// To drop or check the table.
+    /// For a transaction that drops or checks the table.
     Exclusive,
 }
 

@@ -64,7 +64,8 @@ fn high_cut(high: &Bound<Box<[u8]>>) -> Cut<'_> {
     }
 }
 
-/// Returns the bound that an adjacent interval has at the same cut. `None` if `bound` is unbounded.
+/// Returns the bound with which an adjacent interval adjoins `bound`: the same key, excluded
+/// instead of included, or included instead of excluded. `None` if `bound` is unbounded.
 fn opposite(bound: &Bound<Box<[u8]>>) -> Option<Bound<Box<[u8]>>> {
     match bound {
         Bound::Included(key) => Some(Bound::Excluded(key.clone())),

@@ -16,7 +16,7 @@
 //! range is registered, takes the range mutex, and finds the range in the list. If a range were
 //! counted after the visit, a writer could read zero in between, and the scan would miss the
 //! writer's key: a phantom. (The shards' mutexes order the accesses, so the atomic needs no
-//! ordering of its own; it is Acquire/AcqRel until a measurement shows a gain.)
+//! ordering of its own; it is Acquire/AcqRel until a measurement shows that Relaxed is faster.)
 //!
 //! Any thread runs this code. The range mutex is taken before a shard's mutex; no thread holds two
 //! shards.
@@ -258,10 +258,11 @@ impl LockSpace {
         self.shards.iter().map(|shard| shard.lock().dependence.of_interval()).max().unwrap_or_default()
     }
 
-    /// Dependency of a holder of an interval in which these are the only keys. The holder depends
-    /// on the transactions that wrote these keys, and on each transaction that removed a key of the
-    /// table, because a removed key leaves no trace, and may have been in the interval. This
-    /// dependency is not above the one that the grant of the interval has returned.
+    /// Returns the commit end on which a holder of an interval depends, if `keys` are all keys in
+    /// the interval. The holder depends on the transactions that wrote these keys, and on each
+    /// transaction that removed a key of the table, because a removed key leaves no trace, and may
+    /// have been in the interval. The result is not above the commit end that the grant of the
+    /// interval has returned.
     pub(crate) fn dependence_of<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Lsn {
         let removed = Lsn::new(self.removed.load(Ordering::Acquire));
         keys.map(|key| self.point_dependence(self.hash(key))).fold(removed, Lsn::max)

@@ -249,8 +249,9 @@ impl Engine {
     // ---- commit
 
     /// Appends the record of a transaction, if it wrote anything. With early release other
-    /// transactions see its writes when this returns. Otherwise this also returns the validated
-    /// transaction, which the caller ends when it is durable ([`Engine::end`]).
+    /// transactions see its writes when this returns. Without early release the call also returns
+    /// the validated transaction, which the caller ends when the transaction is durable
+    /// ([`Engine::end`]).
     pub(crate) fn pre_commit(
         &self,
         running: ActiveTxn,

@@ -91,8 +91,8 @@ pub(crate) struct Engine {
     /// Relaxed, because the notification orders the store.
     pub(crate) lacks_space: AtomicBool,
     /// True if the next checkpoint is the first since the database was compacted. The opening sets
-    /// it; the thread that takes the checkpoint clears it, and holds `CheckpointSchedule::turn`.
-    /// Relaxed.
+    /// it; the thread that takes the checkpoint reads and clears it. Relaxed, because this thread
+    /// holds `CheckpointSchedule::turn`, which orders the accesses.
     pub(crate) is_rewritten: AtomicBool,
     /// True if updates are logged with whole values, which feeds need. Feeds set it, and no thread
     /// clears it. The flag is a hint: a change that has begun may still be logged without whole

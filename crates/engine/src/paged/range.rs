@@ -297,8 +297,9 @@ impl PagedRange {
             return;
         }
         self.wanted = 1;
-        // A step first takes all entries that were fetched from its own end, and only then entries
-        // that were fetched from the other end. So the other batch has the farther bound.
+        // A step takes entries that were fetched from the other end only when all entries from its
+        // own end are taken. So if steps from one end have taken entries of both batches, their
+        // bound is in the batch of the other end.
         if let Some(bound) = self.back.taken_from_behind().or_else(|| self.front.taken()) {
             self.low = bound;
         }

@@ -116,9 +116,9 @@ impl CheckpointFolder {
         CheckpointReader::open(self.clone(), Identity { database: self.database, number })
     }
 
-    /// Removes the files of all checkpoints except `keep`, and returns the number of removed files.
-    /// `keep` has the checkpoint that the control file names (zero if there is none), and those
-    /// that are being copied.
+    /// Removes the files of all checkpoints except those in `keep`, and returns the number of
+    /// removed files. `keep` contains the number of the checkpoint that the control file names
+    /// (zero if there is none), and the numbers of the checkpoints that are being copied.
     pub(crate) fn remove_all_but(&self, keep: &[u64]) -> Result<usize> {
         self.remove_if(|found| !keep.contains(&found))
     }

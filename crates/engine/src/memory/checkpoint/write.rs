@@ -36,8 +36,8 @@ impl CheckpointWriter {
         PartWriter::create(&self.folder, self.identity, part)
     }
 
-    /// Writes the manifest. Its `parts` must be all parts that were begun, in any order, and each
-    /// part must be finished. When this returns, the checkpoint is durable and complete. The
+    /// Writes the manifest. `manifest.parts` must be all parts that were begun, in any order, and
+    /// each part must be finished. When this returns, the checkpoint is durable and complete. The
     /// checkpoint is valid only after the control file names it.
     pub(crate) fn finish(self, mut manifest: Manifest) -> Result<()> {
         manifest.parts.sort_by_key(|part| part.part);

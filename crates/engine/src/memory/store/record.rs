@@ -154,8 +154,8 @@ impl Chain {
     }
 
     /// Checks that a reader at `timestamp` finds the version written at `expected`, or no value,
-    /// and raises the `rts`, so that no writer with a lower timestamp can change this afterwards.
-    /// Returns the outcome on which the read depends.
+    /// and raises the `rts`, so that no writer with a lower timestamp can put another version there
+    /// afterwards. Returns the outcome on which the read depends.
     pub(super) fn validate(
         &mut self,
         timestamp: Timestamp,

@@ -117,8 +117,9 @@ impl PageWrite {
     }
 
     /// Begins a change like [`PageWrite::begin_change`], for redo of a record that is in the log
-    /// already and begins (with its first fragment) at `first`. The log's floor is no lower bound
-    /// of such a record.
+    /// already and begins (with its first fragment) at `first`.
+    /// [`WalBarrier::floor`](super::WalBarrier::floor) is no lower bound for this record, because
+    /// the record lies below the end of the log.
     pub(crate) fn begin_redo(&mut self, first: Lsn) {
         self.begin_change();
         self.body.meta.lower_recovery_lsn(first);
