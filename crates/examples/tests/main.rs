@@ -119,7 +119,8 @@ fn each_job_is_done_once_and_a_killed_run_loses_none() {
             (300, 300, 0),
             "{line}"
         );
-        // More jobs than the workers can do before the first line of progress.
+        // There are more jobs than the workers can do before the first line of progress, so the
+        // kill interrupts them.
         let mut process = Command::new(JOBS)
             .args(["run", path, "--jobs", "100000000", "--workers", "4", "--shards", "2", "--engine", engine])
             .stderr(Stdio::piped())

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Two threads add to a counter, with a place between the load and the store. Returns the counter's
-/// last value and the order.
+/// Two threads add to a counter, with a scheduling point between the load and the store. Returns
+/// the counter's last value and the order.
 fn race(seed: u64) -> (u32, Order) {
     let counter = AtomicU32::new(0);
     let add = || {
@@ -60,7 +60,8 @@ fn a_thread_that_waits_for_a_latch_gives_the_turn_away() {
     assert!(waited > 10, "a wait in {waited} of 200 runs");
 }
 
-/// Waits with condition variables, `park`, and spinning with yields.
+/// The scheduler also sees waits on condition variables, waits by `park`, and loops that yield
+/// until a flag is set.
 #[test]
 fn waits_of_other_kinds_are_seen() {
     for seed in 0..50 {
@@ -112,7 +113,8 @@ fn limits_take_no_time() {
     assert!(u128::from(clock_at("has waited") - clock_at("begins")) >= week.as_nanos());
 }
 
-/// With a run inside of a run, clocks and random bytes are equal in each repetition.
+/// The test repeats a run inside of which another run takes place. Clocks and hash seeds of both
+/// must be the same each time.
 #[test]
 fn clocks_and_hash_seeds_are_the_same_in_each_run() {
     let look = || {

@@ -1,4 +1,5 @@
-//! One simulated file: what programs see, what the device keeps, and everything in between.
+//! One simulated file: the bytes that programs see, the bytes that the device keeps, and the
+//! un-synced versions in between.
 //!
 //! Pure functions: no latches, no I/O; the only randomness is that of the generator handed in. All
 //! functions of this file run under the device's latch.

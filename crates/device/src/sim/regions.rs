@@ -1,7 +1,7 @@
 //! The regions of non-volatile memory in a device's directories, by their paths.
 //!
-//! Any thread may call this code. The latch is a leaf. Its holder calls a region only to open it,
-//! which takes no latch.
+//! Any thread may call this code. A thread that holds the latch takes no other latch: it calls a
+//! region only to open it, and opening a region takes none.
 
 use super::SimDevice;
 use crate::error::{Cause, NvramFault};

@@ -204,8 +204,8 @@ fn the_parts_of_a_lost_file_stay_until_the_next_file_gets_parts() {
     check_parts(&device, 2, "after all");
 }
 
-/// Makes a file with parts. The first such file of an opening collects the parts that no file
-/// names.
+/// Makes a file with parts. When an opening makes its first such file, it removes the parts that no
+/// file names.
 fn spread(striped: &StripedDirectory) -> Result<(), Error> {
     striped.open("spread", Create::IfMissing, Method::Direct)?.prepare(0, 3 * UNIT)?;
     striped.sync()

@@ -216,7 +216,7 @@ fn the_watcher_says_so_by_itself() {
     watch.start().expect("no second one");
     let directory = watch.before(device.directory());
     // At the start of each round the watcher is parked, or about to park, because there are no
-    // calls.
+    // calls. So the call of the round must wake the watcher.
     for round in 0..20 {
         let name = format!("by-itself-{round}-");
         let file = directory.open(&name, Create::New, Method::Buffered).expect("create");

@@ -83,8 +83,8 @@ pub struct History {
     /// a consumer logs whole values.
     follows: bool,
     follower: Option<ChangeConsumer>,
-    /// Rows that the follower has made of all changes that it got; `acknowledged` stops at its last
-    /// acknowledgement.
+    /// Rows that the follower has made from all changes that it got. `acknowledged` has only the
+    /// changes up to its last acknowledgement.
     followed: Rows,
     acknowledged: Rows,
 }

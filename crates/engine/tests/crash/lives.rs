@@ -90,9 +90,9 @@ impl Life {
         self.told.push(what.into());
     }
 
-    /// Makes one change of the device in `one_in` fail from now on. Often only one kind of file has
-    /// failing changes instead, and one change in three of such files fails. Of the blocks that are
-    /// read, one in `4 * one_in` fails at its first read. If `one_in` is 0, nothing fails.
+    /// From now on one in `one_in` calls that change the device fails. Often only the changes of
+    /// one kind of file fail instead, one in three of them. Of the blocks that are read, one in `4
+    /// * one_in` fails at its first read. If `one_in` is 0, nothing fails.
     fn strike(&mut self, one_in: u64) {
         self.device.heal();
         if one_in == 0 {

@@ -73,7 +73,8 @@ fn each_access_costs_what_the_state_of_its_line_says() {
     assert_eq!(time_of(&machine, store), 2, "a store is buffered");
     let words = (Alone(AtomicU64::new(0)), Alone(AtomicU64::new(0)));
     let buffered = move || {
-        // Captures the pair as a whole: words that are captured one by one would share a line.
+        // This makes the closure capture the pair as a whole. Words that are captured one by one
+        // would share a line.
         let words = &words;
         words.0.0.store(1, Ordering::Release);
         words.1.0.swap(1, Ordering::Relaxed);
@@ -131,7 +132,8 @@ fn a_contended_read_modify_write_waits_its_turn() {
     // Two threads of one socket pass the line to and fro.
     let two = run(2);
     assert!((110 * TIMES..=121 * TIMES).contains(&two), "{two}");
-    // About every second time the line comes from the other socket.
+    // Two of the four threads run in each socket, so the line comes from the other socket about
+    // every second time.
     let four = run(4);
     assert!(four > 4 * 200 * TIMES && four <= 4 * 510 * TIMES + 1000, "{four}");
 }
@@ -235,7 +237,7 @@ fn threads_beyond_the_cores_take_turns() {
     assert!(report.picoseconds > 2 * 30 * 1_000 * NS, "{report:?}");
     let order = order.borrow();
     let changes = order.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    // A quantum is ten steps long.
+    // A quantum is ten steps long, so in 60 steps the two threads change about six times.
     assert!((5..=7).contains(&changes), "{order:?}");
 }
 

@@ -337,7 +337,8 @@ fn sessions_have_places_that_they_give_back_and_a_stopped_replica_is_named() {
     server.stop().unwrap();
     drop(next);
     assert!(matches!(cluster.session(), Err(Error::Replica { replica: 0, .. })));
-    // The ended session left no row; the session that was only dropped keeps its row.
+    // The ended session left no row. The session that was only dropped keeps its row, which takes
+    // the only place for a session.
     let server = serve(open(&directory, paged()), options);
     let reopened = Cluster::new(ClusterOptions::new(vec![server.address()])).unwrap();
     assert!(matches!(reopened.session(), Err(Error::Replica { replica: 0, .. })));

@@ -161,7 +161,8 @@ fn a_follower_names_the_leader_and_reads_a_state_of_stated_age() {
     refuses_as_follower(follower, id, follower.read(|view| view.get("t", "k")));
     refuses_as_follower(follower, id, follower.open_client());
     follower.wait_until(LONG, move |status| status.applied >= committed.index).expect("applied");
-    // The leader's report about the index may still be on its way.
+    // Until the leader's next message arrives, the follower does not know how old its state is, and
+    // refuses the read.
     let read = || follower.read_stale(LONG, |view| Ok::<_, Error>((view.index(), view.get("t", "k")?)));
     let (index, value) = loop {
         match read() {
@@ -204,7 +205,8 @@ fn a_request_is_answered_once_for_all() {
         options,
     );
     assert!(matches!(reserved, Err(Error::Inadmissible { .. })), "{reserved:?}");
-    // A retry of a transaction runs its body again, and drops its writes.
+    // A retry of a transaction runs the body again. Its writes are dropped, because the request is
+    // already committed.
     let again = leader.transact(request(client, 5_000), options, |txn| {
         txn.put("t", "k", "again")?;
         Ok::<_, Error>(())

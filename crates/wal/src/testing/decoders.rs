@@ -1,8 +1,8 @@
 //! Decoders of bytes from a device, each wrapped as a function of a byte slice, with valid samples
 //! for a fuzzer to mutate. The decoder of an NVRAM region's header is left to its unit tests.
 //!
-//! The fuzzer and `tests/decoders.rs` call these functions. They correct the checksum of a mutated
-//! input; otherwise the decoder would refuse almost every input at its first check.
+//! The fuzzer and `tests/decoders.rs` call these functions, which correct the checksum of a mutated
+//! input. Otherwise a decoder would refuse almost every input at its first check.
 
 use crate::consumers::{self, ConsumerPlace};
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};

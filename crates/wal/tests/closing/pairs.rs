@@ -106,7 +106,8 @@ fn poll(log: &Log) -> Result<(), Error> {
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => outcome,
         Poll::Pending => {
-            // If the log has no threads of its own, no other thread does this work.
+            // In a log without threads of its own, only this call makes the sync that the future
+            // has requested.
             log.run_background();
             log.first().wait(end, Durability::Durable)
         }

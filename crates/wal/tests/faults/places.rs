@@ -1,8 +1,8 @@
 //! The devices that faults are tried on, and one way to put a fault into any of them.
 //!
 //! The simulated device makes faults itself: a failed sync loses bytes, and the machine can crash.
-//! In front of real files stands a directory that fails instead of them. With real files the next
-//! opening finds the bytes that the operating system has.
+//! Real files do not fail when a test wants it, so a directory in front of them makes the failures.
+//! With real files the next opening finds the bytes that the operating system has.
 
 use katydid_device::{
     Cause, Create, Directory, DirectoryLock, Error, Fault, File, FileDirectory, Method, Result, SimDevice,

@@ -67,8 +67,8 @@ fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> End {
     match rounds(device, options, told, &mut refused) {
         Ok(()) => End::Closed { refused },
         Err(Error::Poisoned { .. }) => End::Shut,
-        // The failed call was off the path of a commit, and no commit was acknowledged because of
-        // it.
+        // The failed call was off the path of a commit, so the caller gets the device's own error
+        // instead of `Poisoned`.
         Err(Error::Device(error)) => {
             assert!(!matches!(error.cause, katydid_device::Cause::Crashed), "{error}");
             End::Shut

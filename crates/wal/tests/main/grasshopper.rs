@@ -12,7 +12,8 @@ fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
             inserter: InserterDesign::Grasshopper { hop_bytes: 4 << 10 },
             ..FileOptions::default()
         }
-        .into(), // Without a tracker no thread looks meanwhile.
+        .into(),
+        // Without a tracker no thread scans between the appends.
         background: Background::Caller,
         ..Options::default()
     };

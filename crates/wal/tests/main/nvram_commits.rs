@@ -123,9 +123,9 @@ fn a_commit_takes_one_fence_or_two() {
     }
 }
 
-/// Crashes at each step of a commit. If records lie apart, no record counts before all of them are
-/// persisted, and some records count if the crash comes after the first fence and before the
-/// second.
+/// Crashes at each step of a commit. If records lie apart, the next opening finds none of the
+/// commit's records if the crash comes before the first fence, which persists all of them. It may
+/// find some of them if the crash comes between the first fence and the second.
 #[test]
 fn a_crash_within_a_commit_keeps_whole_records_up_to_the_first_that_is_not() {
     let seed = seed();

@@ -58,7 +58,8 @@ fn lost(device: &SimDevice, method: Method, ends: &[u64], what: &str) -> usize {
     let log = match Log::open_in(device.directory(), options(method)) {
         Ok(log) => log,
         Err(OpenError::CorruptBelowDurable { at, .. }) => {
-            // A record may begin in the block before.
+            // `at` may lie below `exposed`, because a record that ends in the exposed block may
+            // begin in the block before.
             assert!(
                 safe.iter().all(|end| *end <= at.get()),
                 "{what}: damage at {at}, exposed from {exposed}"

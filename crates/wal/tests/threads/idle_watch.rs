@@ -43,7 +43,8 @@ fn the_watcher_of_an_idle_log_does_not_wake_up() {
         let options = Options {
             medium: FileOptions { sync: sync.into(), segment_bytes: 64 << 10, ..FileOptions::default() }
                 .into(),
-            reserve_bytes: 4 << 10, // Short, so that a timer would run out often.
+            reserve_bytes: 4 << 10,
+            // The threshold is short, so that a timer would run out often.
             stall_after: Duration::from_millis(20),
             ..Options::default()
         };

@@ -120,7 +120,8 @@ fn subscribers_are_chosen_non_uniformly_and_exist() {
         let drawn: Vec<u32> =
             (0..20_000).map(|_| crate::generate::non_uniform(&mut rng, a, 0, subscribers)).collect();
         assert!(drawn.iter().all(|subscriber| (1..=subscribers).contains(subscriber)));
-        // Most of the 16 low bits under the constant `a` are ones.
+        // A number is combined with a second one, of at most `a`, by a bitwise or. So more than
+        // half of its 16 low bits are ones.
         let ones: u32 = drawn.iter().map(|subscriber| ((subscriber - 1) & 0xffff).count_ones()).sum();
         assert!(subscribers == 1 || f64::from(ones) / drawn.len() as f64 > 10.0, "{ones} of {subscribers}");
     }

@@ -50,7 +50,7 @@ pub(super) fn options_of(seed: u64) -> Options {
     }
 }
 
-/// A frozen pair of frontiers.
+/// Two frontiers that do not move.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fixed {
     pub start: Lsn,

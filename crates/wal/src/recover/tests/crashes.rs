@@ -129,7 +129,7 @@ fn a_crash_at_every_step_of_a_life_keeps_the_promises() {
     }
 }
 
-/// Random lives, with crashes anywhere.
+/// Runs lives with random work, each ended by a crash at a random step.
 #[test]
 fn random_crashes_keep_the_promises() {
     let seed = seed();

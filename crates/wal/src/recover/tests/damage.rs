@@ -301,7 +301,7 @@ fn a_reader_names_the_place_of_damage_and_of_what_is_gone() {
     assert_eq!(read_record(store.as_ref(), &extent, lsns[40]).unwrap().payload, payload(40, 250));
 }
 
-/// Returns a new directory that is striped over two directories, and these two.
+/// Makes two directories. Returns a directory that is striped over them, and the two directories.
 fn striped() -> (Arc<dyn Directory>, [Arc<dyn Directory>; 2]) {
     let places = [(); 2].map(|()| Arc::new(MemoryDirectory::new()) as Arc<dyn Directory>);
     (Arc::new(StripedDirectory::open(places.to_vec(), 4096).unwrap()), places)

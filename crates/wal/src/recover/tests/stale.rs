@@ -57,6 +57,7 @@ fn records_beyond_a_truncation_do_not_follow_what_a_later_opening_writes() {
 }
 
 /// The log is trimmed up to its very end, where bytes of an older incarnation make a whole record.
+/// The next opening must not take this record for the first one of the log.
 #[test]
 fn records_of_an_older_incarnation_at_the_start_are_not_the_first() {
     let (_, directory) = memory();
