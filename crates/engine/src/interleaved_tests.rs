@@ -198,7 +198,8 @@ impl Client<'_> {
                 return;
             }
             if self.kind == EngineKind::Memory && self.random.u8(..3) == 0 {
-                // Commits collect old versions by themselves only in longer runs.
+                // The run is too short for commits to collect old versions by themselves, so this
+                // task calls the collection.
                 self.database.memory().engine().store.collect();
             }
         }

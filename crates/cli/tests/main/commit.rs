@@ -189,7 +189,7 @@ fn every_other_figure_has_its_rows_and_charts() {
             "aether9" => assert!(has("lock_release", "after-durable") && has("system", "+ log buffer")),
             "eleda8" | "eleda10" | "eleda12" | "eleda13" => {
                 assert!(has("system", "vanilla") && has("system", "ELEDA") && has("system", "ours"));
-                // Only the rows of "vanilla in memory" are in memory.
+                // Only the system "vanilla in memory" has its log in memory.
                 let memory = |row: &Row| row["device"] == "memory";
                 assert!(found.iter().all(|row| memory(row) == (row["system"] == "vanilla in memory")));
                 assert!(name != "eleda12" || found.iter().all(|row| row["checked"] == row["commits"]));

@@ -56,7 +56,7 @@ fn stat_and_checkpoint() {
     assert!(position("start") <= position("durable") && position("durable") <= position("written"));
     assert!(position("written") <= position("filled") && position("filled") <= position("reserved"));
     assert!(log["pinned_by"].is_string());
-    // The number of stalls depends on the device.
+    // The number of stalls depends on the device, so the test only checks that a number is shown.
     assert!(out.contains("device stalls") && stat["device_stalls"]["count"].is_u64(), "{out}{stat}");
     assert!(stat["device_stalls"]["under_way"].is_null(), "{stat}");
     assert!(run_in(dir.path(), "checkpoint").expect(0).starts_with("checkpoint taken; the log begins at "));

@@ -240,7 +240,7 @@ fn a_signal_ends_a_load_that_waits_for_input() {
             let lines = if number == 1 { "line" } else { "lines" };
             assert_eq!(line, format!("acknowledged {number} {lines}\n"));
         }
-        // Standard input is not closed before the signal.
+        // Standard input stays open, so the load waits for more lines when the signal comes.
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, signal).unwrap();
         let status = child.wait().unwrap();

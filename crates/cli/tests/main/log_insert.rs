@@ -91,7 +91,7 @@ fn what_a_sweep_measures_besides_is_in_its_rows() {
             "private-rings" => "to_private_rings",
             "bare-word" => "to_bare_word",
             "grasshopper" => "to_grasshopper",
-            // The mutex design was not run.
+            // The mutex design was not run, so no row has a ratio to it.
             _ => {
                 assert_eq!(row["to_mutex"], "");
                 continue;

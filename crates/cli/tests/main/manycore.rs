@@ -28,7 +28,7 @@ fn the_same_seed_prints_and_writes_the_same_bytes() {
     let (out, csv, svg) = first;
     assert_eq!(csv.lines().count(), 1 + 4);
     assert!(svg.starts_with("<svg") && svg.contains(">marks</text>") && !svg.contains("NaN"), "{svg}");
-    // Every result comes with the model's error, where the true value is known.
+    // Where the true value is known, the output also has the error of the model.
     assert!(out.contains("off by a factor of"), "{out}");
 }
 

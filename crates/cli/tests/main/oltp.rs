@@ -169,8 +169,8 @@ fn tables_of_others_are_left_alone() {
 #[test]
 fn what_was_lost_is_found() {
     let dir = tempfile::tempdir().unwrap();
-    // Each case removes enough rows that the run, or the check after it, misses one. No key of
-    // these tables has a space.
+    // Each case removes enough rows that the run, or the check after it, misses one. The command
+    // line of `delete` can hold these keys as they are, because none has a space.
     for (table, many, words, text) in [
         ("tellers", 30, SMALL[0].1, "is missing or cut"),
         ("call_forwarding", 1, "tatp --subscribers 30 --mix update-location", "call forwardings, but"),

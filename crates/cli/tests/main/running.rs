@@ -112,7 +112,8 @@ fn a_follower_that_dies_holds_its_owner_up_no_more() {
     let mut owner = Owner::begin(folder.path());
     let mut all = vec!["first".to_owned()];
     let mut printed = 0;
-    // Run more followers than the socket has connections.
+    // Run more followers, one after the other, than the socket has connections. So the connection
+    // of a follower that died must become free.
     for number in 0..12 {
         let mut follower = Follower::begin(folder.path(), "--consumer outbox");
         all.push(format!("k{number}"));

@@ -65,7 +65,7 @@ fn the_first_failed_write_or_sync_shuts_it_for_good() {
             let first = setting.gate.failure().expect(what);
             assert_eq!((first.verb, &first.subject), (verb, &error.subject), "{what}");
 
-            // Nothing that could acknowledge or change anything reaches the device any more.
+            // No call that could acknowledge or change something reaches the device any more.
             let steps = setting.device.steps();
             for file in [&setting.file, &other] {
                 assert!(is_poisoned(write(&**file, WriteMode::Written), verb), "{what}");

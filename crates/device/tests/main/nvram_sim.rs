@@ -407,7 +407,7 @@ fn memory_and_device_of_one_machine_crash_together() {
         let file = device.directory().open("a", Create::IfMissing, Method::Buffered)?;
         file.write_at(&[IoSlice::new(&[byte])], 0, WriteMode::Durable)
     };
-    // The memory crashes: the device takes nothing more.
+    // After a crash of the memory the device accepts no further write.
     let device = SimDevice::new(1);
     let memory = SimNvram::new(64).beside(&device);
     durable(&device, 1).expect("alive");
@@ -415,7 +415,7 @@ fn memory_and_device_of_one_machine_crash_together() {
     memory.region().persist(0, 8);
     assert!(device.is_crashed());
     durable(&device, 2).expect_err("crashed");
-    // The device crashes: nothing more is persisted.
+    // After a crash of the device the memory persists nothing more.
     let device = SimDevice::new(1);
     let memory = SimNvram::new(64).beside(&device);
     let region = memory.region();

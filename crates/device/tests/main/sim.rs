@@ -195,7 +195,7 @@ fn random_crashes_leave_only_what_the_rules_allow() {
             if survival == Survival::KeepAll {
                 assert_eq!(image, seen, "seed {seed}");
             }
-            // The survivor is all durable: another crash changes nothing.
+            // All that a crash has left is durable, so another crash changes nothing.
             assert_eq!(found.image(), found.reopen_after_crash(seed).image());
         }
     }
@@ -567,7 +567,8 @@ fn sectors_of_interrupted_calls_may_become_garbage_and_no_others() {
             damaged[0] += count;
         }
 
-        // An interrupted sync was writing all dirty sectors.
+        // A sync writes all dirty sectors, so each of them may be garbage after a crash in the
+        // sync.
         let device = SimDevice::new(1);
         let file = device.directory().open("a", Create::New, Method::Buffered).expect("create");
         device.directory().sync().expect("sync");

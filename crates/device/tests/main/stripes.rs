@@ -191,7 +191,7 @@ fn the_parts_of_a_lost_file_stay_until_the_next_file_gets_parts() {
     let striped = simulated(&device, 2).expect("open");
     drop((striped.lock().expect("lock"), striped));
     assert!(device.image() == before, "the other half was removed");
-    // The file is put back.
+    // The test puts the file back.
     let first = device.directory().existing_subdirectory("0").expect("list").expect("there");
     let file = first.open("a", Create::New, Method::Buffered).expect("create");
     file.write_at(&[std::io::IoSlice::new(&kept)], 0, katydid_device::WriteMode::Durable).expect("write");

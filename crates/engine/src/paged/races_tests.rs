@@ -37,7 +37,7 @@ const OLD: Option<&[u8]> = Some(b"old");
 const NEW: Option<&[u8]> = Some(b"new");
 
 /// A transaction writes its first record while a checkpoint begins, and has not ended when the
-/// machine crashes after the checkpoint.
+/// machine crashes after the checkpoint. Recovery must roll the transaction back.
 #[test]
 fn a_checkpoint_beside_a_first_record_leaves_no_loser() {
     for_seeds(120, |seed| {
@@ -69,7 +69,7 @@ fn a_checkpoint_beside_a_first_record_leaves_no_loser() {
 }
 
 /// A page is being written back while a checkpoint captures, and the machine crashes when the
-/// checkpoint is done.
+/// checkpoint is done. Redo must still find the page's records in the log.
 #[test]
 fn a_checkpoint_beside_a_write_back_keeps_the_log_of_its_pages() {
     for_seeds(120, |seed| {

@@ -212,7 +212,7 @@ fn opening_an_archive_keeps_a_note_in_a_file_of_its_own() {
         drop(archiver);
         let mut archive = LogArchive::open_in(kept.clone()).expect("open an archive");
         assert!(kept.list().expect("list").contains(&name), "{name} was removed");
-        // The next file is joined with the note's file.
+        // The archive joins the next file with the note's file, and can still be opened.
         let mut archiver = archive.archiver(&database, "hook", 1 << 30).expect("archiver");
         database.put(&database.table("rows").expect("table"), "a", "2").expect("put");
         archive.take(&mut archiver).expect("archive");

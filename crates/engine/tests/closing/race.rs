@@ -82,8 +82,8 @@ pub fn committers_beside_close_leave_a_true_mark(engine: EngineKind) {
         done.into_iter().for_each(|work| model.extend(work.acknowledged));
         let report = Database::verify_in(Arc::new(memory.clone()), None).unwrap();
         assert!(report.is_sound(), "engine {engine}, seed {seed}, opening {opening}: {:#?}", report.faults);
-        // The memory engine leaves its log to the next opening if the log is short compared with
-        // the rows.
+        // If the log is short compared with the rows, the memory engine leaves it to the next
+        // opening, and does not mark the database as closed cleanly.
         let may_be_unclean = was_open || engine == EngineKind::Memory;
         assert!(
             report.clean || may_be_unclean,

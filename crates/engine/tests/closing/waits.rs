@@ -156,8 +156,8 @@ pub fn the_last_handle_waits_as_well(engine: EngineKind) {
     database.put(&table, "k", "v").unwrap();
     let (held, last) = held_up(CallPoint::Write("katydid.control"), move || drop(database));
     held.reached.recv().unwrap();
-    // The directory's lock is tried by itself, because the log's own lock would refuse an opening,
-    // but not a repair or a check.
+    // The test also tries the directory's lock itself. The log's own lock would refuse an opening
+    // too, but it would not refuse a repair or a check.
     let refused = memory.lock().expect_err("the directory was given back too early");
     assert!(matches!(refused.cause, Cause::Locked(_)), "{refused}");
     match Database::open_in(Arc::new(memory.clone()), options_for(engine)) {

@@ -418,7 +418,8 @@ fn every(kind: Kind, file: &str, harms: impl Fn(&Subject) -> Vec<Harm>) -> Vec<(
 }
 
 /// The valid slot is damaged. The other slot says that there is no checkpoint, and the log does not
-/// reach back to its beginning.
+/// reach back to its beginning. An opening must show all rows or refuse the database, and must not
+/// show the rows of the log alone.
 #[test]
 fn a_damaged_slot_of_the_control_file_does_not_take_the_checkpoint_with_it() {
     for kind in kinds() {

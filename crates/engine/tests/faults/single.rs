@@ -208,7 +208,7 @@ fn refusals_beside_an_old_transaction_leave_the_reserve_to_its_rollback() {
     }
     assert!(database.stat().unwrap().checkpoints <= checkpoints + 1);
     old.rollback().unwrap();
-    // Nothing keeps the log any more.
+    // No transaction keeps the log from being trimmed any more.
     let _refused = database.put(&table, "key", vec![3; 100]);
     run_background(&database);
     database.put(&table, "key", vec![4; 100]).unwrap();

@@ -180,7 +180,8 @@ fn callbacks_of_a_closed_database_still_run(engine: EngineKind) {
     assert_eq!(callbacks.session.pending(), 0);
 }
 
-/// The check holds locks on all tables while it calls the progress callback.
+/// The check holds locks on all tables while it calls the progress callback. If the callback
+/// panics, the check must release the locks.
 fn a_progress_callback_that_panics_leaves_no_lock_behind(engine: EngineKind) {
     let options =
         with_advanced(Options { lock_wait: Duration::from_millis(50), ..options_for(engine) }, |advanced| {

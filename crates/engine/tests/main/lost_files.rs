@@ -125,7 +125,7 @@ fn assert_refused(case: &str, all: &Files, lost: &[&PathBuf], rows: &Rows, optio
     let left: Files =
         all.iter().filter(|(name, _)| !lost.contains(name)).map(|(n, b)| (n.clone(), b.clone())).collect();
     lay(folder.path(), &left);
-    // The folder of a file that is lost by itself is still there.
+    // A lost file leaves its folder behind, so the test makes the folder.
     for name in lost {
         fs::create_dir_all(folder.path().join(name).parent().expect("in the folder")).expect("folder");
     }

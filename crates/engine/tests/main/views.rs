@@ -168,7 +168,7 @@ fn long_values_stay_what_they_were(engine: EngineKind) {
         drop(view);
         assert!(database.get(&table, "a").unwrap() == Some(long(11)));
 
-        // A change of a long value is rolled back: the value's pages live on, until another
+        // A change of a long value is rolled back. The value's pages stay in use until another
         // transaction frees them.
         database.put(&table, "d", long(4)).unwrap();
         let before = database.begin_read_only().unwrap();

@@ -74,7 +74,8 @@ fn what_a_crash_leaves_of_a_checkpoint_goes_with_the_next_opening() {
     fill(&database, &table, 400);
     database.checkpoint().unwrap();
     let files = checkpoint_files(&device);
-    // The process dies with a part half written: the device refuses the next steps.
+    // From the sixth step of the checkpoint on, the device refuses all calls. So the process dies
+    // with a part half written.
     device.crash_at(device.steps() + 5);
     database.checkpoint().unwrap_err();
     let device = device.reopen_with(1, Survival::KeepAll);

@@ -140,7 +140,7 @@ fn fails(sync: SyncKind, place: &TestDevice, on_write: Option<Fault>, on_sync: O
     for (when, device) in device.later() {
         let log = Log::open_in(device.directory(), options(sync, place)).expect(&when);
         check(&log, &told, &when);
-        // The log works like any other.
+        // The log of the next opening works like any other.
         let mut session = log.session().expect("session");
         let end =
             session.append(&katydid_wal::Append::new(katydid_wal::Kind::USER, &[])).expect("append").end;

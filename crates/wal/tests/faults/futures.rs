@@ -74,7 +74,7 @@ fn run(options: &Options, future_end: FutureEnd) -> Outcome {
         assert!(matches!(answer, Poll::Ready(Ok(()))), "{answer:?}");
     }
     let mut counters = log.counters();
-    // Times differ from run to run.
+    // Times differ from run to run, so they are not compared.
     (counters.sync_lock_ns, counters.completion_ns, counters.sync_ns, counters.byte_ns) = (0, 0, 0, 0);
     counters.slot_wait_ns = 0;
     drop((kept, session));

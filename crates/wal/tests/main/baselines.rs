@@ -208,7 +208,7 @@ fn writes_of_units(group: Group) -> u64 {
 
 #[test]
 fn a_write_begins_when_a_unit_is_full() {
-    // A time-out that no run of this test reaches.
+    // The time-out of 10 s is longer than any run of this test.
     let unit = Group { commits: 0, bytes: 64 << 10, microseconds: 10_000_000 };
     assert_eq!(writes_of_units(unit), 4, "one for each unit");
     assert_eq!(writes_of_units(Group::default()), 256, "one for each commit");

@@ -184,7 +184,7 @@ fn padding_is_skipped_by_readers_and_has_these_bytes() {
             .all(|record| record.expect("record").kind.is_user())
     );
     drop(log);
-    // docs/log-format.md: the header's fields, then zeros.
+    // A padding record has the header's fields and then zeros, as docs/log-format.md says.
     let capacity = (1 << 20) - 4096;
     let name = format!("log.{:016x}", at.get() / capacity);
     let file = directory.open_read_only(&name).expect("segment");

@@ -417,7 +417,7 @@ fn a_region_that_is_not_the_logs_is_refused_by_name() {
     });
     assert!(matches!(foreign, Err(OpenError::ForeignSegment { file, .. }) if file == "log.nvram"));
 
-    // The region's own header is the file's first block.
+    // The file's first block is the header of the region, and the log's header lies behind it.
     let damaged = in_folder(|folder| change(folder, |bytes| bytes[4096 + 20] ^= 1));
     assert!(matches!(damaged, Err(OpenError::CorruptSegment { file, .. }) if file == "log.nvram"));
 

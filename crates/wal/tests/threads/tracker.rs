@@ -165,7 +165,7 @@ fn it_ends_when_its_log_fails_asleep_or_not() {
     });
 }
 
-/// No call depends on the tracker.
+/// No call depends on the tracker: without it a log gives the same results.
 #[test]
 fn a_log_without_it_does_the_same() {
     each_design(|inserter| {

@@ -164,7 +164,7 @@ fn what_comes_before_a_commit_counts_if_asked_for() {
         let plan = Plan { in_flight, transactions: Some(3), ..Default::default() };
         let plan = Plan { commits_from: CommitsFrom::Begin, ..plan };
         let outcome = run(&store, &Arc::new(Slow), &plan).unwrap();
-        // The histogram keeps three digits.
+        // The histogram keeps three digits of a time, so the test allows a deviation of 1 %.
         assert!(outcome.latencies.commits.min() as f64 >= 0.99 * SLOW.as_nanos() as f64);
     }
 }

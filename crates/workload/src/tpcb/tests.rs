@@ -23,7 +23,7 @@ fn run<W: Workload>(
 }
 
 fn totals(store: &MemoryStore) -> Totals {
-    // This store refuses some transactions by design.
+    // This store refuses some transactions by design, so a refused read is tried once more.
     let read = || Totals::read(store, &tables("history")).map_err(|error| assert!(error.is_retryable()));
     read().or_else(|()| read()).unwrap()
 }

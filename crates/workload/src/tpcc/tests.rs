@@ -21,7 +21,7 @@ fn run<W: Workload>(store: &MemoryStore, workload: &Arc<W>, plan: &Plan) -> Outc
 }
 
 fn state(store: &MemoryStore) -> State {
-    // This store refuses some transactions by design.
+    // This store refuses some transactions by design, so a refused read is tried once more.
     let read = || State::read(store).map_err(|error| assert!(error.is_retryable(), "{error}"));
     read().or_else(|()| read()).unwrap()
 }

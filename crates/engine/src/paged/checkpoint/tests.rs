@@ -45,7 +45,7 @@ fn what_is_appended_after_the_capture_is_above_the_checkpoint() {
                 began.send(()).expect("the other thread waits");
                 has_captured.recv().expect("a capture");
                 txn.put(late, "k", "new").expect("put");
-                // This commit is durable with the checkpoint's end.
+                // This commit becomes durable together with the end of the checkpoint.
                 let _durable = txn.commit_async();
                 let loser = database.begin().expect("begin");
                 loser.put(late, "k2", "lost").expect("put");

@@ -164,7 +164,8 @@ fn full_device_is_typed_keeps_the_reserve_and_clears_by_itself() {
         held.push(space.reserve(AllocClass::Rollback).expect("the reserve"));
     }
     assert!(matches!(space.reserve(AllocClass::Rollback), Err(Error::NoSpace { .. })));
-    // A page that was handed out can be written.
+    // A page that was handed out has its place in the file, so it can be written on the full
+    // device.
     let page = held[0].page();
     let mut guard = pool.create(page).expect("a page");
     guard.begin_change();

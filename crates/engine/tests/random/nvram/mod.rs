@@ -102,7 +102,7 @@ fn a_full_ring_waits_for_checkpoints_and_loses_nothing(engine: EngineKind) {
     });
     let stat = database.stat().unwrap();
     // Each transaction logs more than a kilobyte, and each checkpoint frees less than what the
-    // streams hold.
+    // streams hold. So the run needs at least this number of checkpoints.
     assert!(stat.checkpoints >= 1600 * 1024 / (2 * RING), "{} checkpoints", stat.checkpoints);
     let found = contents(&database, &table);
     assert_eq!(found.len() as u64, THREADS * 151);

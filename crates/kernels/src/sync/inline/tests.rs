@@ -222,7 +222,9 @@ fn closing_does_not_wait_for_the_time_of_a_group() {
     assert_eq!(log.durable(), 4, "nobody is left to write it but its own thread");
 }
 
-/// One thread waits until a commit is written, and another requests that it becomes durable.
+/// One thread waits until a commit is written, and another thread requests that the commit becomes
+/// durable. When the commit is written, the first thread returns, but the commit stays a member of
+/// its group: the group makes it durable.
 #[test]
 fn a_member_stays_while_another_thread_asks_more_of_its_position() {
     let log = Counted::default();

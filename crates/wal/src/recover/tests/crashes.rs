@@ -203,7 +203,7 @@ fn bytes_that_a_failed_sync_left_in_the_cache_are_not_believed() {
 }
 
 /// A segment is made longer for its next use, and the sync of the new length fails. The next
-/// process finds the new length, which the device does not have.
+/// process finds the new length, which the device does not have, and must not rely on it.
 #[test]
 fn a_length_that_a_failed_sync_left_in_the_cache_is_not_believed() {
     let options = options_of(0);

@@ -93,7 +93,7 @@ fn records_of_an_older_incarnation_at_the_start_are_not_the_first() {
     assert_eq!(log.payloads(), Vec::<Vec<u8>>::new());
 }
 
-/// Recycled segments are full of valid records with lower LSNs.
+/// Recycled segments are full of valid records with lower LSNs, of which no opening may find one.
 #[test]
 fn records_of_a_recycled_segment_do_not_come_back() {
     let (_, directory) = memory();

@@ -162,7 +162,7 @@ fn committers_pass_by_what_the_log_holds_back_and_take_it_afterwards() {
 fn memory_that_the_log_holds_back_is_no_reason_to_refuse_a_write() {
     let (store, log) = store_of(Settings { old_versions: OldVersions::UntilDurable, ..settings() });
     log.durable_below(0);
-    // Ten times as many bytes as the limit allows.
+    // These puts write ten times as many bytes as the limit allows.
     (1..=10_000).for_each(|end| log_put(&store, b"a", &[7; 1000], end));
     assert!(store.used() <= 1 << 20);
 }

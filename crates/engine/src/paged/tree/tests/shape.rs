@@ -181,6 +181,7 @@ fn dropping_a_tree_goes_on_after_each_crash() {
 }
 
 /// A lost write leaves a map that is older than the tree. In this map, pages of the tree are free.
+/// An insertion that is given such a page must fail, and not wait for the latch of its own page.
 #[test]
 fn a_page_of_the_tree_that_its_map_has_as_free_is_corruption_and_no_wait() {
     let rig = Rig::new(4096, 1000);
@@ -198,7 +199,7 @@ fn a_page_of_the_tree_that_its_map_has_as_free_is_corruption_and_no_wait() {
 }
 
 /// A lost write leaves an older image of a page, whose fences may be those of another place in the
-/// tree.
+/// tree. A scan that comes to such a page must end with an error.
 #[test]
 fn a_scan_that_comes_to_a_leaf_of_another_place_ends_with_corruption() {
     let rig = Rig::new(4096, 1000);

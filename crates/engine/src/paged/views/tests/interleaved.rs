@@ -192,7 +192,8 @@ fn a_view_beside_a_commit_depends_on_it() {
 }
 
 /// A view reads a table with a long value while the table is dropped and its pages are used for
-/// another table.
+/// another table. Each read of the view must return the dropped table's rows, or the error of a
+/// dropped table.
 #[test]
 fn a_view_beside_a_drop_reads_the_truth_or_is_told() {
     let told = AtomicUsize::new(0);
