@@ -31,7 +31,8 @@ pub struct Append<'a> {
     /// The payload, in pieces that the log joins. All pieces together have at most 64 MiB less the
     /// header's 48 bytes.
     pub payload: &'a [&'a [u8]],
-    /// Permission to use the reserve.
+    /// Class of the append: whether the record may use the reserve, the last part of the prepared
+    /// space.
     pub class: AppendClass,
     /// The previous record of the transaction, or the commit stamp. The session also stores here
     /// how many dependencies it puts before the payload. Callers therefore do not set the field,

@@ -64,9 +64,9 @@ impl RecordMark {
 }
 
 impl Stream {
-    /// Reads the durable records from `from` on as bytes: about `bytes_max` of them, and at least
-    /// one record if there is one. `from` is the start of the log, or the end of a stretch. Returns
-    /// `None` if no more records are durable.
+    /// Reads the durable records from `from` on as bytes: about `bytes_max` bytes, but at least one
+    /// record if any is durable there. `from` is the start of the log, or the end of a stretch.
+    /// Returns `None` if no more records are durable.
     ///
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above `from`, with
@@ -77,9 +77,9 @@ impl Stream {
         self.stretch_until(from, Lsn::LIMIT, bytes_max)
     }
 
-    /// Reads the durable records between `from` and `until` as bytes: about `bytes_max` of them,
-    /// and at least one record if there is one. `until` is the end of a record, or beyond the end
-    /// of the log. See [`Stream::stretch`].
+    /// Reads the durable records between `from` and `until` as bytes: about `bytes_max` bytes, but
+    /// at least one record if any is durable there. `until` is the end of a record, or beyond the
+    /// end of the log. See [`Stream::stretch`].
     ///
     /// # Errors
     /// Those of [`Stream::stretch`].
@@ -333,7 +333,7 @@ impl ExtendedLog {
     /// The errors of `step`; [`Error::Read`], [`Error::Device`].
     ///
     /// # Panics
-    /// If there is not a cut for each stream.
+    /// If `cuts` does not have a cut for each stream.
     pub fn copy<E: From<Error>>(
         &self,
         cuts: &[Cut],

@@ -5,7 +5,8 @@
 //! chooses
 //! [`Background::Caller`]: no thread is started, requests wait until [`crate::Log::run_background`]
 //! is called, and a thread that needs a segment prepares it. The protocols are the same. Without a
-//! syncer thread, a thread that would hand the baton to the syncer becomes the leader.
+//! syncer thread, a thread that would hand the baton (the right to lead) to the syncer leads
+//! instead.
 
 use crate::options::Background;
 use katydid_kernels::durability::Durability;

@@ -13,8 +13,8 @@
 //!    write torn by a crash damages only the older slot: the log is then as it was before.
 //! 2. The file is created under another name and renamed when it is complete, so an opening never
 //!    finds it half made.
-//! 3. Incarnation 0 means that nothing was ever written: creation may not have finished, so the
-//!    opening makes the missing segments.
+//! 3. An incarnation is the number of an opening of the log. Incarnation 0 means that nothing was
+//!    ever written: creation may not have finished, so the opening makes the missing segments.
 //! 4. `start incarnation` is the incarnation of the record at `start`, by which recovery recognises
 //!    bytes that an older incarnation left there.
 //! 5. `durable` is a lower bound of the durable frontier, like the field `durable` of records.

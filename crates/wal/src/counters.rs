@@ -1,5 +1,5 @@
-//! Counters of a log. Threads count while they hold the baton, or on slow paths, where counting
-//! costs nothing.
+//! Counters of a log. Threads count while they hold the baton (the right to lead), or on slow
+//! paths, where counting costs nothing.
 
 use katydid_kernels::counter::Counter;
 use katydid_kernels::sync::SyncTally;

@@ -1,8 +1,8 @@
 //! The maintenance thread: keeps segments prepared ahead of the appenders, and is parked otherwise.
 //!
-//! The holder of the baton asks for segments when too little space is prepared ahead, and so does
-//! an appender that was refused. An attempt that finds no space on the device is not repeated until
-//! an appender asks again or the log is trimmed.
+//! A leader (the holder of the baton) asks for segments when too little space is prepared ahead,
+//! and so does an appender that was refused. An attempt that finds no space on the device is not
+//! repeated until an appender asks again or the log is trimmed.
 //!
 //! Invariants:
 //!
@@ -39,7 +39,8 @@ struct PrepareRequests {
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
-    /// Guards requests and answers. Held while `enough` takes the latch of the admission.
+    /// Guards requests and answers. A waiting thread holds this latch while it calls `enough`,
+    /// which takes the latch of the admission.
     asks: Mutex<PrepareRequests>,
     asked: Condvar,
     answered: Condvar,

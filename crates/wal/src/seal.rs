@@ -1,4 +1,4 @@
-//! The sealed 4 KiB block that control slots and segment headers share.
+//! The format of a sealed block of 4 KiB, in which control slots and segment headers are written.
 //!
 //! Pure functions. The frame of a sealed block is the same in every version of the format, now and
 //! later, so that a program can distinguish a file of another version from a damaged one:

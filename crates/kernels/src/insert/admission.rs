@@ -1,8 +1,8 @@
 //! Admission: the decision whether a record may be reserved now. A thread asks before the
 //! reservation, so that no thread waits while it owns a hole.
 //!
-//! Every appender reads two limits, which lie on one cache line. Two kinds of threads refresh them:
-//! the holder of the baton after each write, and an appender that was refused.
+//! Every appender reads two limits, which lie on one cache line. Two kinds of threads refresh the
+//! limits: a leader after each write, and an appender that was refused.
 //!
 //! Invariants:
 //!

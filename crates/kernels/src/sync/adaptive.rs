@@ -5,7 +5,7 @@
 //! leader. The leader wakes the appointed waiter first, and then the covered waiters. Syncer
 //! threads serve requests that do not block. The policy (`policy`) may let the syncer lead instead
 //! of waiters, and may delay a write for a fuller batch. If the options allow several writes in
-//! flight, a leader passes the baton on before it performs its write.
+//! flight, a leader passes the baton (the right to lead) on before it performs its write.
 
 use super::grouping::Group;
 use super::heuristics::Heuristics;

@@ -1,6 +1,6 @@
-//! Writes in flight whose leader passed the baton on before it performed the write. For each write
-//! this file keeps the waiters to release when the write has ended. The file also keeps the thread
-//! that waits until a further write may be in flight.
+//! Writes in flight whose leader passed the baton (the right to lead) on before it performed the
+//! write. For each write this file keeps the waiters to release when the write has ended. The file
+//! also keeps the thread that waits until a further write may be in flight.
 //!
 //! Leaders run this code. With a depth of 1 no write is entered here.
 //!

@@ -1,5 +1,5 @@
-//! The steps of the baton's holder: it writes and syncs in rounds, releases the covered waiters,
-//! and passes the baton on.
+//! The steps of the thread that holds the baton (the right to lead): it writes and syncs in rounds,
+//! releases the covered waiters, and passes the baton on.
 //!
 //! The leading thread runs this code. It is a waiting thread or a syncer. Loom and the explorer
 //! check it together with `waiters` and `inflight`.

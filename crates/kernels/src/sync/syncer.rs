@@ -7,8 +7,8 @@
 //! Invariants of each syncer:
 //!
 //! 1. `signal` is set and `state` is changed under the lock of `state`. The thread ends only under
-//!    that lock, and only when `signal` has no `LEAD`. So a baton for which `give` has returned
-//!    true is always served.
+//!    that lock, and only when `signal` has no `LEAD`. So a baton (the right to lead) for which
+//!    `give` has returned true always gets a thread that leads.
 //! 2. Every return from `park` is counted, so a test can check that an idle log has none.
 
 use super::rounds::Rounds;

@@ -12,7 +12,7 @@
 //! 3. `base` is greater than the tick of every timestamp known from earlier openings. `set_base` is
 //!    called before the first transaction.
 //!
-//! 52 bits of ticks of 64 ns last for nine years of running time, summed over all incarnations.
+//! 52 bits of ticks of 64 ns last for nine years of running time, summed over all openings.
 
 use crate::sync_shim::{AtomicU64, Instant, Ordering, raise, spin_loop};
 use std::sync::Arc;

@@ -137,7 +137,7 @@ impl Slots {
         let used = self.used.load(SeqCst);
         let hint = LAST.get().min(used);
         // Start at the slot that this thread had last. If many transactions are open, the slots
-        // after it were freed the longest ago.
+        // after that one were freed the longest ago.
         let mut order = (hint..used).chain(0..hint).chain(used..self.slots.len());
         let free = order.find(|slot| self.try_take(*slot))?;
         if free >= used {

@@ -7,8 +7,8 @@
 //!
 //! Little-endian words. The report's index is not stored: it follows from the position (`entries`).
 //!
-//! 1. Heads are written in turn, and persisted before the start moves. The sound head with the
-//!    larger `seq` is valid, so a crash leaves the old start or the new one.
+//! 1. Heads are written into two slots in turn, and persisted before the start moves. The sound
+//!    head with the larger `seq` is valid, so a crash leaves the old start or the new one.
 //! 2. The tail is one word. Only the one thread that is committing moves the tail, after all
 //!    entries below the new tail were persisted. Everything below the tail that an opening finds
 //!    was therefore durable.

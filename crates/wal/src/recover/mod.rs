@@ -258,7 +258,7 @@ fn clear_leftovers(
     for file in survey.unfinished.iter().map(|&file| file.to_owned()).chain(excess.into_iter().map(name)) {
         match directory.remove(&file) {
             Ok(()) => removed = true,
-            // When the control file was made just now, this file was renamed to it.
+            // If this opening has just made the control file, the half-made file was renamed to it.
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }

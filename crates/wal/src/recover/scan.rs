@@ -58,8 +58,8 @@ pub(crate) fn follows(header: &Header, incarnation: u32) -> bool {
     header.incarnation == incarnation || header.kind == Kind::RESTART && header.incarnation > incarnation
 }
 
-/// Sees the valid records of a log during the walk. Its results do not count if the log is refused
-/// in the end.
+/// Sees the valid records of a log during the walk. The results of a visitor do not count if the
+/// log is refused in the end.
 pub(crate) trait RecordVisitor {
     /// Called when the walk begins at `start`. The walk ends at `limit` or before.
     fn begin(&mut self, start: Lsn, limit: Lsn);

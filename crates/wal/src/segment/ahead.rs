@@ -25,7 +25,7 @@ use std::thread::{self, JoinHandle};
 
 /// Bytes of a piece; few in debug builds, so that the logs of tests have many pieces.
 const PIECE: usize = if cfg!(any(test, debug_assertions)) { 2 * BLOCK_BYTES as usize } else { 1 << 20 };
-/// Number of threads, each with one read under way.
+/// Number of lanes. A lane is a thread that reads ahead, with one read under way at a time.
 const LANES: usize = 2;
 
 /// A source whose bytes from some position on are read ahead, once, in order.

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// The two frontiers between which a log can be read. Both frontiers only grow.
+/// The start and the written frontier, between which a log can be read. Both only grow.
 pub(crate) trait Extent: Send + Sync + Debug {
     /// Returns the start of the log, below which everything was trimmed.
     fn start(&self) -> Lsn;

@@ -232,8 +232,8 @@ impl<O: Order + Send + Sync + Debug> Inserter for Aether<O> {
         let start = self.reserve_and_fill(&OnBuffer { buffer, class }, slot, bytes, may_group, |start| {
             // SAFETY: `[start, start + bytes)` was reserved for this thread alone (rule 1 of the
             // ring): the reservation was made under the latch, and the members of a group divide
-            // the range by their offsets. Admission let exactly the reserved bytes in (rule 3 of
-            // the ring).
+            // the range by their offsets. Exactly the reserved bytes were admitted (rule 3 of the
+            // ring).
             unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         })?;
         Ok(Lsn::new(start))

@@ -296,8 +296,8 @@ impl Chunks {
         let reserved = ground.reserved();
         let announced = self.built.order(Mutant::RelaxedBusy, Ordering::Release);
         // The reservation is at least AcqRel, as in `marks`. The release publishes the
-        // announcement. The acquire is needed for rule 3 of the ring, because the chunk may be
-        // added against an older limit.
+        // announcement. The acquire is needed for rule 3 of the ring, because a chunk that is
+        // reserved by addition may have been admitted against an older limit.
         let success = self.built.reserves(Mutant::RelaxedChunk, Mutant::ReleaseOnlyChunk);
         let mut attempts = 0;
         loop {

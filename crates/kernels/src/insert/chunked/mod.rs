@@ -110,7 +110,7 @@ impl Inserter for ChunkedInserter {
         let ground = Padded { log: OnBuffer { buffer, slot, class }, inserter: self };
         let start = self.chunks.insert(&ground, slot, wanted, |start| {
             // SAFETY: the session owns `[start, start + bytes)` of its chunk (invariant 2 of the
-            // kernel). Admission let the chunk in.
+            // kernel). The chunk was admitted.
             unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         })?;
         Ok(Lsn::new(start))
