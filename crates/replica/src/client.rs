@@ -96,7 +96,7 @@ impl Drop for Shared {
 }
 
 impl Client {
-    /// Makes a client. It connects at its first call.
+    /// Makes a client. The client connects at its first call.
     ///
     /// # Errors
     /// [`Error::Option`] if no address is given; [`Error::Io`] if the system cannot start the

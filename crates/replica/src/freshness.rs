@@ -2,7 +2,7 @@
 //!
 //! Any task may run this code, under one latch; no other latch is taken while a task holds this
 //! one. With an append the leader reports its committed index, and how long ago a majority last
-//! confirmed the leader. It leaves the report out if a write above that index may have been
+//! confirmed the leader. The leader leaves the report out if a write above that index may have been
 //! acknowledged before the majority confirmed the leader (`peer::age_ms`). A follower that has
 //! applied that index has a state that was current when the majority confirmed the leader. The age
 //! does not include the time that the message travelled, because the clocks of two machines are not

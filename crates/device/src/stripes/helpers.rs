@@ -2,9 +2,9 @@
 //! calls at the same time.
 //!
 //! The caller makes the first call itself, and then takes back the calls that no helper has begun.
-//! So it never waits for a helper that is busy for another caller. Helpers are started when one is
-//! missing, at most [`HELPERS_MAX`]. Idle helpers sleep on a condition variable without a timer,
-//! and end with the pool.
+//! So the caller never waits for a helper that is busy for another caller. Helpers are started when
+//! one is missing, at most [`HELPERS_MAX`]. Idle helpers sleep on a condition variable without a
+//! timer, and end with the pool.
 //!
 //! Invariants:
 //!

@@ -85,7 +85,8 @@ fn refused(reason: &str) -> Error {
 /// A set may be open more than once, in one process and in several. The first write or preparation
 /// beyond one unit gives a file parts in the other directories. That call fails with
 /// `Cause::Locked` while another opening holds the lock of the directory ([`Directory::lock`]), or
-/// is giving parts to a file of it. It never fails with that cause if the caller holds that lock.
+/// is giving parts to a file in the directory. The call never fails with that cause if the caller
+/// holds that lock.
 ///
 /// ```
 /// use katydid_device::{Directory, MemoryDirectory, StripedDirectory};

@@ -221,9 +221,9 @@ impl Head {
         head
     }
 
-    /// Decodes a head from the first bytes of a stretch; total. The file has `left` more bytes
-    /// behind the head. The error names `file`, and `at`, the position where the stretch should
-    /// begin.
+    /// Decodes a head from the first bytes of a stretch. Any bytes give a head or an error, never a
+    /// panic. The file has `left` more bytes behind the head. The error names `file`, and `at`, the
+    /// position where the stretch should begin.
     pub(crate) fn decode(bytes: &[u8], left: u64, file: &str, at: Lsn) -> Result<Head, ArchiveFault> {
         let corrupt =
             |finding: &str| ArchiveFault::Corrupt { file: file.to_owned(), at, finding: finding.to_owned() };

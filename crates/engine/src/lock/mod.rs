@@ -2,8 +2,8 @@
 //!
 //! Locks are logical: a point lock is on a key, present or not; an interval lock is on all keys
 //! between two bounds. A scan locks the intervals that it passes over, a writer locks the keys that
-//! it writes. A point inside an interval conflicts with it. So there are no phantoms, and no locks
-//! on neighbours ("next keys") that no transaction touched.
+//! it writes. An exclusive point lock inside an interval conflicts with the interval's lock. So
+//! there are no phantoms, and no locks on neighbours ("next keys") that no transaction touched.
 //!
 //! The thread of a transaction runs this code. The lock manager has no threads of its own, and no
 //! time-out except the bound on each wait. Locks do not survive a crash; recovery runs before the

@@ -1,9 +1,9 @@
 //! Opening a paged database: creation, restart, and the end.
 //!
-//! Runs on the thread that opens or closes. Each step relies only on the steps before it.
-//! [`crate::open`] takes the first steps. The steps in this file are, in order: check the identity
-//! of the other files, restore torn pages, open the log, analysis, redo, load the free pages, undo,
-//! checkpoint. Other threads see the database only after the last step.
+//! Runs on the thread that opens or closes the database. Each step relies only on the steps before
+//! it. [`crate::open`] takes the first steps. The steps in this file are, in order: check the
+//! identity of the other files, restore torn pages, open the log, analysis, redo, load the free
+//! pages, undo, checkpoint. Other threads see the database only after the last step.
 
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::{Control, ControlFile};

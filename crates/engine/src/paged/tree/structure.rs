@@ -19,7 +19,8 @@ use crate::{Error, Lsn, Result};
 pub(super) enum RecordFor {
     /// A change of structure, which is never undone.
     Structure,
-    /// A record of the transaction. Its undo frees the pages that it fills.
+    /// A record of the transaction that changes the tree. The record's undo frees the pages that
+    /// the record fills.
     Owner,
     /// The freeing of the chain or tree that begins at this page. Such a record is never undone.
     ChainFree(PageId),

@@ -12,8 +12,9 @@
 //!
 //! 1. A transaction is added before its callback is queued or its future is made. It holds all its
 //!    locks until it is taken from the list.
-//! 2. A transaction is shown to views once, under `waiting`. Its images are its own until it is
-//!    taken.
+//! 2. A transaction is shown to views at most once, under `waiting`, by the thread that removes it
+//!    from the list. The memory of the transaction's images is reused for another transaction only
+//!    after the removal.
 //!
 //! A crash discards the whole list.
 
