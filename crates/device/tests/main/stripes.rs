@@ -1,6 +1,6 @@
-//! Striped directories: they pass the suite, spread large files, refuse directories that do not
-//! belong together, and lose nothing over crashes at any step of making, growing, renaming and
-//! removing.
+//! Striped directories: they pass the suite that every directory passes, spread large files, refuse
+//! directories that do not belong together, and lose nothing over crashes at any step of making,
+//! growing, renaming and removing.
 
 use katydid_device::testing::{conformance, seed};
 use katydid_device::{

@@ -79,8 +79,8 @@ pub struct History {
     /// The committed rows.
     rows: Rows,
     view: Option<(Transaction, Rows)>,
-    /// True if a consumer follows the feed. Every second history has none, because a database with
-    /// a consumer logs whole values.
+    /// True if a consumer follows the feed. A database with a consumer logs whole values, so every
+    /// second history has no consumer.
     follows: bool,
     follower: Option<ChangeConsumer>,
     /// Rows that the follower has made from all changes that it got. `acknowledged` has only the

@@ -14,8 +14,8 @@ fn directory() -> Arc<dyn Directory> {
     Arc::new(MemoryDirectory::new())
 }
 
-/// Opens a database with enough rows for several pieces of a backup. None of these rows is from a
-/// writer of the model.
+/// Opens a database in which the writers of the model have run transactions. A second table, which
+/// no writer uses, makes the database large enough for several pieces of a backup.
 fn open(engine: EngineKind, release: LockRelease, writers: &mut [Writer]) -> Database {
     let options = with_advanced(options_for(engine), |advanced| advanced.lock_release = release);
     let database = Database::open_in(directory(), options).expect("open");
@@ -24,7 +24,6 @@ fn open(engine: EngineKind, release: LockRelease, writers: &mut [Writer]) -> Dat
         let writer = number % writers.len();
         writers[writer].write(&database, &table);
     }
-    // A second table makes the database large enough for several pieces.
     let ballast = database.table("ballast").expect("table");
     for first in (0..3_000u32).step_by(100) {
         database

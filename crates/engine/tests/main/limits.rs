@@ -28,7 +28,7 @@ fn beginning(engine: EngineKind, beginning: Beginning) -> (Arc<MemoryDirectory>,
 }
 
 /// After the greatest number of a table no table can be made. Without the refusal, the next number
-/// would wrap around to the catalog's.
+/// would wrap around to the number of the catalog.
 fn no_table_gets_a_number_that_another_had(engine: EngineKind) {
     let last = Beginning { position: 0, transaction: 1, table: u32::MAX - 2 };
     let (directory, options) = beginning(engine, last);
@@ -133,8 +133,8 @@ fn appends_beyond_the_sessions_wait_for_each_other(engine: EngineKind) {
     assert_eq!(common::contents(database, table).len(), 12 * 40);
 }
 
-/// A transaction that has written keeps the log of the paged engine; nothing keeps that of the
-/// memory engine.
+/// In the paged engine an open transaction that has written keeps the log from being trimmed. In
+/// the memory engine no transaction does, so no write is refused.
 fn refusals_at_the_hard_limit_do_not_grow_the_log(engine: EngineKind) {
     let mut options = with_advanced(options_for(engine), |advanced| {
         advanced.checkpoint_bytes = 64 << 10;

@@ -1,5 +1,5 @@
-//! Subjects of other stores' own test suites that no other test here has, and a check of the list
-//! of all of them (`docs/other-suites.md`).
+//! Tests of subjects that the test suites of other stores have and no other file here has, and a
+//! check of the list of all such subjects (`docs/other-suites.md`).
 
 use crate::common::{contents, options_for};
 use katydid::{Change, ChangesFrom, Database, EngineKind, Error, Prefix, Result, Table};

@@ -1,4 +1,5 @@
-//! Limits of the memory engine are errors with a name, and waits for them end.
+//! A call that meets a limit of the memory engine, or waits in vain, gets an error that says why. A
+//! call that waits without a limit returns when the cause of the wait is gone.
 
 use super::common::options_for;
 use katydid::{ConflictKind, Database, EngineKind, Error, Options, TxnId};

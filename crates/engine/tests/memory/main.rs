@@ -1,4 +1,5 @@
-//! Promises of the memory engine alone: its limit, the end of old versions, and its readers.
+//! Promises of the memory engine alone: the limit of its memory, the removal of old versions,
+//! readers, and recovery.
 
 #[path = "../common/mod.rs"]
 mod common;

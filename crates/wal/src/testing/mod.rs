@@ -14,8 +14,8 @@ pub use positions::begin_at;
 use crate::log::Log;
 
 /// Ends `log` as the death of the process would: nothing more is written, records that were only in
-/// memory are lost, the directory's lock is free. Other clones, sessions and futures of the log see
-/// a failed log.
+/// memory are lost, and the directory's lock is free. Other clones, sessions and futures of the log
+/// see a failed log.
 pub fn crash(log: &Log) {
     log.abandon();
 }

@@ -197,8 +197,8 @@ pub struct SoloCost {
     pub copy_ns: f64,
 }
 
-/// Measures the cost of `times` inserts on each of `threads` threads, each with a ring of its own.
-/// Returns the means.
+/// Makes `times` inserts on each of `threads` threads, each with a ring of its own. Returns the
+/// mean cost of an insert.
 ///
 /// # Panics
 /// If a record is larger than the ring.

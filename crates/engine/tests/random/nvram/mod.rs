@@ -1,5 +1,5 @@
 //! Stores over logs in NVRAM: a log that cannot grow and is full again and again, and transactions
-//! that are in the way of making room.
+//! that keep the log from being trimmed.
 //!
 //! The tests `api`, `model`, `serial` and `crash` check what stores promise over any log, and run
 //! over these logs too.

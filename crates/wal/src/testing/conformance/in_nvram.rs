@@ -1,4 +1,5 @@
-//! Rules of logs in NVRAM: the ring is all the space, and only trimming makes room in it.
+//! Rules of logs in NVRAM: the log has no space but its ring, and only a trim makes room in the
+//! ring.
 
 use super::records::{Numbers, check_threads, payload, read_all, record};
 use super::setup::{MakeLog, Sizes, memory, small};

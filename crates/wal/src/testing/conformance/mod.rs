@@ -1,7 +1,8 @@
 //! The conformance suite: rules for every combination of an inserter and a sync protocol.
 //!
 //! Call [`conformance`] with a function that opens a log; a broken rule panics in a function named
-//! after it. No rule depends on time: the simulated device says when a thread has come to a halt.
+//! after it. No rule depends on time: the simulated device tells the rule when a thread waits in a
+//! call.
 
 mod failing;
 mod filling;

@@ -1,4 +1,4 @@
-//! Tests of the options that follow the papers on Cicada where Katydid's default rules differ.
+//! Tests of the options that choose the rules of the papers on Cicada instead of Katydid's own.
 
 use super::*;
 use crate::cicada_options::{Contention, OldVersions};

@@ -1,5 +1,6 @@
-//! Rig of the tree's tests: files in memory, and a log that is a list of records. Its transactions
-//! and its recovery are just big enough to show that the records suffice.
+//! Rig of the tree's tests: files in memory, and a log that is a list of records. The rig's own
+//! transactions and recovery have no more code than it takes to show that these records suffice to
+//! redo and undo all changes.
 
 use crate::direction::Direction;
 use crate::paged::change::{ChangeKind, RecordSpan, decode_chain_free, pages_of, redo_at, undo_of};
