@@ -511,8 +511,8 @@ fn memory() {
     runs(EngineKind::Memory, 60);
 }
 
-/// Runs of both engines with new seeds until the time is up. Does nothing unless `KATYDID_SECONDS`
-/// is set. The tests named after an engine replay a seed.
+/// Runs both engines with new seeds until the time is up. Does nothing unless `KATYDID_SECONDS` is
+/// set. The tests named after an engine replay a seed.
 #[test]
 fn campaign() {
     let Some(seconds) = number_in("KATYDID_SECONDS") else { return };

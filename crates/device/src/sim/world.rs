@@ -23,8 +23,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Maximum bytes of a file. Longer files are refused, because a wild offset must not make the
-/// simulation allocate without bound.
+/// Maximum bytes of a file. Longer files are refused, because a call with a wrong offset must not
+/// make the simulation allocate without bound.
 pub(super) const FILE_BYTES_MAX: u64 = 4 << 30;
 
 /// A file, under any number of names.
@@ -40,7 +40,7 @@ pub(super) struct Inode {
 
 #[derive(Debug)]
 pub(super) struct Content {
-    /// The file's latest name, for reports and faults.
+    /// The file's latest path, for reports and faults.
     pub(super) path: String,
     pub(super) image: FileImage,
 }
@@ -122,7 +122,7 @@ pub(super) struct Shared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Succeed,
-    /// Takes effect without being synced, then reports the crash.
+    /// The step takes effect without being synced, and its call reports the crash.
     Crash,
     Fail(Fault),
 }

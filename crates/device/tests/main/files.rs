@@ -17,7 +17,7 @@ fn scratch() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch directory")
 }
 
-/// Makes directories below a scratch directory.
+/// Returns a function that makes a new directory below `scratch` at each call.
 fn files(scratch: &TempDir) -> impl Fn() -> Arc<dyn Directory> {
     let count = RefCell::new(0);
     move || {

@@ -105,7 +105,7 @@ fn shown(rows: &Rows) -> String {
 #[derive(Debug, PartialEq, Eq)]
 struct Point {
     stamp: CommitStamp,
-    /// Milliseconds since 1970.
+    /// The moment in milliseconds since 1970.
     moment: u64,
     rows: String,
 }

@@ -57,7 +57,7 @@ impl Run<'_> {
 }
 
 /// Restores to commits of a history, each from one of the backups that are old enough. Returns the
-/// number of points.
+/// number of restores.
 fn restored(seed: u64, engine: EngineKind, most: usize) -> usize {
     let mut history = History::new(seed, engine);
     (0..STEPS).for_each(|_| history.step());
@@ -107,7 +107,7 @@ fn the_state_at_every_stamp_is_the_models() {
     }
 }
 
-/// The campaign: every stamp of new histories until the time is up. Does nothing unless
+/// Restores to every stamp of new histories until the time is up. Does nothing unless
 /// `KATYDID_SECONDS` is set.
 #[test]
 fn campaign() {

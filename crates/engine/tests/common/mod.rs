@@ -114,8 +114,8 @@ pub fn small_options() -> Options {
     options
 }
 
-/// Small options for an engine, with more streams than a machine of one processor would have, and
-/// the log that the test is to run over.
+/// Returns small options for an engine, with more streams than a machine of one processor would
+/// have, and with the log that the test is to run over.
 pub fn options_for(engine: EngineKind) -> Options {
     let memory = MemoryOptions { streams: 3, ..MemoryOptions::default() };
     let options = Options { engine: engine.with(SMALL_PAGES, memory), ..small_options() };

@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Files to which faults may be limited, so that one file meets several in a row; the last entry
-/// means all files.
+/// Files to which faults may be limited, so that one file meets several faults in a row. The last
+/// entry means all files.
 const TARGETS: [&str; 7] =
     ["katydid.control", "katydid.pages", "doublewrite", "log.control", "log.0", "checkpoints/", ""];
 

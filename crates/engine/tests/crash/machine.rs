@@ -375,7 +375,7 @@ impl Machine {
         Database::open_in(Arc::new(directory), with_pages_of(options, seed))
     }
 
-    /// Directories of one device, so that they crash together.
+    /// Returns a striped directory over directories of one device, so that they crash together.
     fn striped(&self) -> Result<Arc<dyn Directory>> {
         let inside = |nth: usize| self.device.directory().subdirectory(&nth.to_string());
         let directories = (0..2).map(inside).collect::<Result<_>>()?;

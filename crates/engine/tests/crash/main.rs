@@ -497,7 +497,8 @@ fn one_sync() {
     }
 }
 
-/// The campaign: new seeds until the time is up. Does nothing unless `KATYDID_SECONDS` is set.
+/// Runs the campaign: crashes with new seeds until the time is up. Does nothing unless
+/// `KATYDID_SECONDS` is set.
 #[test]
 fn campaign() {
     let Some(length) = setting("KATYDID_SECONDS").map(Duration::from_secs) else { return };

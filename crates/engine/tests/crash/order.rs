@@ -64,7 +64,8 @@ impl Stage {
         on.run(move || drop(txn.commit_async()));
     }
 
-    /// Opens a chunk for A, below all later records.
+    /// Puts a row on A's thread, which opens A's chunk below all later records. Returns the open
+    /// transaction.
     fn open_low(&self) -> Transaction {
         self.put(&self.a, self.begin(), "a", "low", b"x".to_vec())
     }

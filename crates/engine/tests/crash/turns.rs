@@ -38,7 +38,7 @@ const CLIENTS: usize = 3;
 const SHARED: [&str; 4] = ["s0", "s1", "s2", "s3"];
 /// Number of keys of each table.
 const KEYS: u64 = 6;
-/// A table that comes and goes.
+/// A table that the clients create and drop.
 const BRIEF: &str = "brief";
 
 type Cell = (String, Vec<u8>);
@@ -54,7 +54,7 @@ struct Attempt {
     acknowledged: bool,
     /// True if the commit ended with an error: recovery may bring the attempt back or not.
     failed: bool,
-    /// End of the commit record, if it is known.
+    /// Stamp of the commit, if it is known.
     stamp: Option<CommitStamp>,
 }
 
@@ -265,7 +265,7 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Creates or drops the table that comes and goes, if no client uses it.
+    /// Creates [`BRIEF`], or drops it if no client uses it.
     fn come_or_go(&mut self, database: &Database, client: usize) -> Result<(), Error> {
         if !self.state().contains_key(BRIEF) {
             return self.create(database, BRIEF);

@@ -232,8 +232,8 @@ impl Opened {
     }
 }
 
-/// More bytes than any file of these tests has. A call for more has believed a length in damaged
-/// bytes.
+/// More bytes than any file of these tests has. A call that asks for more bytes has trusted a
+/// length in damaged bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 impl File for Opened {

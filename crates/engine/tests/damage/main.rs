@@ -344,7 +344,7 @@ impl Table {
     }
 }
 
-/// One round: a sample of all damages to all databases.
+/// Runs one round: a sample of all damages to all databases.
 fn round(seed: u64, table: &mut Table) -> u64 {
     println!("replay with KATYDID_SEED={seed}");
     let mut random = Rng::with_seed(seed);

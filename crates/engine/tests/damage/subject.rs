@@ -21,7 +21,8 @@ pub const UNITS: usize = 40;
 /// Number of bytes that is above the length of every value.
 pub const VALUE_BYTES_MAX: usize = 20_000;
 
-/// First bytes of each value that was written by the commit after the first `unit` commits.
+/// Returns the first bytes of each value that was written by the commit after the first `unit`
+/// commits.
 pub fn marker(unit: usize) -> String {
     format!("unit {unit}, ")
 }

@@ -164,7 +164,7 @@ fn each_is_told(engine: EngineKind, events: &Events, numbers: &Numbers) {
     slow_is_told(events, numbers, directory, engine);
 }
 
-/// A lock that another transaction holds for too long.
+/// Tests the events about a transaction that has waited too long for a lock.
 fn timeout_is_told(database: &Database, table: &Table, events: &Events) {
     let one = database.begin().expect("begin");
     one.put(table, [1], "green").expect("put");
@@ -181,7 +181,7 @@ fn timeout_is_told(database: &Database, table: &Table, events: &Events) {
     conflict_is_told(events, victim, Some(one.id().get()));
 }
 
-/// A read that another transaction's write has made invalid.
+/// Tests the events about a transaction that has read a row which another transaction changed.
 fn changed_is_told(database: &Database, table: &Table, events: &Events) {
     let (one, other) = (database.begin().expect("begin"), database.begin().expect("begin"));
     other.get(table, [1]).expect("get");

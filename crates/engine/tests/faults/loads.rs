@@ -21,7 +21,7 @@ fn options(setting: Setting) -> Options {
     options
 }
 
-/// Rows that are loaded: many short values and some in pages of their own.
+/// Returns the rows to load: many short values, and some that take pages of their own.
 fn rows() -> Rows {
     let value = |number: u32| match number % 97 {
         13 => vec![number as u8; 20_000],

@@ -50,7 +50,7 @@ impl Callbacks {
         Callbacks { database, table, session, ran: Arc::default() }
     }
 
-    /// Commits on the session; the callback notes its name, with `!` if the commit failed, and then
+    /// Commits on the session. The callback notes `name`, with `!` if the commit failed, and then
     /// runs `then`.
     fn commit(&self, name: &str, then: impl FnOnce() + Send + 'static) {
         commit(&self.database, &self.table, &self.ran, name, then);

@@ -29,7 +29,7 @@ suite! {
     a_closed_database_ends_the_feed,
 }
 
-/// New values by key; none for a deleted key.
+/// New values by key; `None` for a deleted key.
 type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 type Commits = BTreeMap<CommitStamp, Writes>;
 
@@ -309,7 +309,7 @@ fn caller(mut options: Options) -> Options {
     options
 }
 
-/// A consumer that acknowledges now and then, over several crashes and checkpoints. It gets
+/// A consumer acknowledges now and then, over several crashes and checkpoints. It gets
 /// unacknowledged transactions once more, all other transactions once, and all in one order.
 fn after_a_crash_a_consumer_goes_on_where_it_has_acknowledged(engine: EngineKind) {
     for seed in 0..12 {

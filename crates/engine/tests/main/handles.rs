@@ -25,7 +25,7 @@ struct Strangers {
     own: Table,
     table: Table,
     session: Session,
-    /// A transaction of that opening, and a savepoint in it.
+    /// A transaction of `there`, and a savepoint in the transaction.
     transaction: RefCell<Option<Transaction>>,
     savepoint: Savepoint,
     _folders: [tempfile::TempDir; 2],

@@ -7,8 +7,8 @@ fn name<T: ?Sized>() -> &'static str {
     type_name::<T>()
 }
 
-/// The types that opening a log or a database takes, and the errors and counters of both, field by
-/// field.
+/// Names the types that opening a log or a database takes, and the types of the errors and counters
+/// of both, field by field.
 #[test]
 fn each_type_of_a_public_signature_has_a_name_here() {
     use katydid::{device, wal};

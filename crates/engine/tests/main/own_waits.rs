@@ -65,7 +65,7 @@ fn a_conflict_that_the_transaction_did_not_meet_is_passed_on(engine: EngineKind)
     }
 }
 
-/// Another thread holds the lock of `key` for as long as the closure runs.
+/// Runs `work` while another thread holds the lock of `key`.
 fn while_another_thread_holds(
     database: &Database,
     table: &Table,

@@ -207,7 +207,8 @@ fn what_a_failed_body_has_written_is_rolled_back_and_counted() {
     assert_eq!(after.transactions_active, 0);
 }
 
-/// More threads than processors, so that threads stop in the middle of transactions.
+/// Number of threads. It is greater than the number of processors, so that threads are preempted in
+/// the middle of transactions.
 const THREADS: u64 = 8;
 
 #[test]

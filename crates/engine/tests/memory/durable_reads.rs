@@ -11,7 +11,7 @@ use katydid::{
 };
 use katydid_device::{SimDevice, Survival};
 
-/// A look at the table: returns whether there is a row.
+/// A read of the table, which returns whether it has shown a certain row.
 type Look = fn(&Transaction, &Table) -> Result<bool>;
 
 fn with(durability: Durability, read: Read, access: Access) -> TransactionOptions {

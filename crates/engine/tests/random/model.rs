@@ -2,11 +2,12 @@
 //!
 //! In the paged engine, under strict two-phase locking, the order of commit records is a serial
 //! order: if two transactions conflict, one of them appends its commit record before the other gets
-//! the lock. So every committed transaction is replayed on the model in the order of its commit
-//! LSN, and every point or range that it read must be what the model holds at that moment. Each
-//! transaction writes, so each has an LSN of its own.
+//! the lock. So the committed transactions are replayed on the model in the order of their commit
+//! stamps, which is the order of the commit records, and every point or range that a transaction
+//! read must be what the model holds at that moment. Each transaction writes, so each has a commit
+//! record and a stamp of its own.
 //!
-//! If the log does not keep the order of appends, the order of LSNs is no serial order: a
+//! If the log does not keep the order of appends, the order of commit records is no serial order: a
 //! transaction that replaces what another has read may lie lower in the log. With such a log each
 //! transaction draws a ticket while it holds all its locks, and the tickets are the order.
 //!

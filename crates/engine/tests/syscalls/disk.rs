@@ -131,7 +131,7 @@ impl Covered {
     }
 }
 
-/// The disk.
+/// The model of a disk.
 #[derive(Debug, Clone, Default)]
 pub struct Disk {
     files: Vec<File>,

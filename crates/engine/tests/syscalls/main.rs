@@ -175,7 +175,7 @@ fn trace(case: Case, place: &LifeFolders) -> (Vec<Event>, Seen) {
     (watched.events, watched.seen)
 }
 
-/// Announcements of a life up to some event.
+/// Numbers that the processes of a life have announced up to some event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Announced {
     acknowledged: [u64; CLIENTS],

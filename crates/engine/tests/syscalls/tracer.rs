@@ -24,7 +24,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// `RWF_DSYNC` and `RWF_SYNC`: this write is durable when it returns.
+/// `RWF_DSYNC` and `RWF_SYNC`: a write with one of these flags is durable when it returns.
 pub const DURABLE_WRITE: u64 = 2 | 4;
 /// `RWF_NOWAIT`, which promises nothing.
 const NO_WAIT: u64 = 8;

@@ -43,7 +43,7 @@ impl Watched {
     }
 
     /// Splits an absolute path, or one inside an open folder, into a watched folder and the rest.
-    /// Returns none if the path leads elsewhere.
+    /// Returns `None` if the path leads elsewhere.
     pub fn place(&self, base: Option<usize>, path: &Path) -> Option<(usize, Option<String>)> {
         let (mut folder, inside) = match base {
             _ if path.is_absolute() => (0, path.strip_prefix(&self.root).ok()?),

@@ -38,8 +38,9 @@ struct Appended {
     /// Dependencies as positions.
     depends: Dependencies,
     payload: Vec<u8>,
-    /// True if the record depends on the end of a chunk, which may be lost although every record in
-    /// the chunk survives.
+    /// True if the record depends on the end of a chunk. A crash may lose this end although every
+    /// record in the chunk survives, so the log may drop the record although all of its `needs`
+    /// exist.
     on_chunk: bool,
     acknowledged: bool,
     known: Known,

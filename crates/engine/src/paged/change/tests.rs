@@ -145,7 +145,7 @@ fn mangled(rng: &mut Rng, samples: &[Vec<u8>]) -> Vec<u8> {
     payload
 }
 
-/// One page of each kind.
+/// Returns one page of each kind.
 fn pages() -> Vec<Vec<u8>> {
     let mut pages = vec![vec![0; PAGE_BYTES]; 3];
     let mut leaf = LeafMut::format(&mut pages[0], PageId::new(9), TableId::new(3), b"", None);

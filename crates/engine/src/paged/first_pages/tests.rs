@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 const DATABASE: Id = Id::new(5);
 
-/// A file with this content.
+/// Returns a file with this content.
 fn file(content: &[u8]) -> Arc<dyn File> {
     let file = MemoryDirectory::new().open(FILE_NAME, Create::New, Method::Buffered).expect("a file");
     file.write_at(&[IoSlice::new(content)], 0, WriteMode::Durable).expect("written");
     file
 }
 
-/// The content of new files, each with its page size.
+/// Returns the contents of new files with several page sizes, each with its page size.
 fn new_files() -> impl Iterator<Item = (Vec<u8>, usize)> {
     [PAGE_BYTES_MIN, 8 << 10, PAGE_BYTES_MAX].into_iter().map(|page_bytes| {
         let file = file(&[]);

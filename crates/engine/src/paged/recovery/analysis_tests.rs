@@ -58,8 +58,8 @@ impl Seen {
         self.record(END, TXN, FIRST, &[]);
     }
 
-    /// Adds the checkpoint's list of transactions, with the transaction as it was captured some
-    /// records ago.
+    /// Passes analysis the checkpoint's list of transactions, which has the transaction as it was
+    /// captured some records earlier.
     fn captured(&mut self, state: State, last: Lsn, chains: &[u64]) {
         let entry = ActiveEntry { txn: TxnId::new(TXN), state, first: FIRST, last, chains: chains.to_vec() };
         let mut payload = Vec::new();

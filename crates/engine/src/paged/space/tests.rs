@@ -132,8 +132,8 @@ fn threads_are_never_handed_the_same_page() {
     assert_eq!(all.len(), 2800);
 }
 
-/// Makes a device with a new file. `create` makes 128 pages; the double-write area has its own
-/// room.
+/// Makes a device with a new file of 128 pages, and a double-write area beside the file. A limit on
+/// the device's bytes must count both.
 fn limited_device() -> (SimDevice, Pool, Arc<Space>) {
     let device = SimDevice::new(1);
     new_file(device.directory().as_ref()).expect("a file");

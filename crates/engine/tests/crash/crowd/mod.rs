@@ -34,7 +34,8 @@ use pending::{Judge, Pending, Promise};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// A client and the number of its transaction. Number 0 means that the key was never written.
+/// A version of a shared key: the client that wrote it, and the number of the client's transaction.
+/// Number 0 means that the key was never written.
 type Version = (u64, u64);
 
 /// A write of a shared key.
@@ -99,7 +100,7 @@ fn shared(number: u64) -> Vec<u8> {
     format!("shared-{number}").into_bytes()
 }
 
-/// Returns the row that names the last deleter of a shared key.
+/// Returns the key of the row that names the last deleter of a shared key.
 fn gone(number: u64) -> Vec<u8> {
     format!("gone-{number}").into_bytes()
 }
@@ -113,7 +114,7 @@ fn marks(client: u64) -> String {
     format!("mark-{client}-")
 }
 
-/// The table that all clients use.
+/// Everything that the clients share.
 struct Scene<'a> {
     database: &'a Database,
     table: &'a Table,

@@ -35,7 +35,7 @@ pub fn small(engine: EngineKind) -> Options {
     options
 }
 
-/// Opens a database that must be sound.
+/// Opens a database. A refusal fails the test.
 pub fn open(directory: &Arc<dyn Directory>, options: &Options) -> Database {
     Database::open_in(directory.clone(), options.clone()).expect("open")
 }

@@ -15,7 +15,7 @@ const INNER: PageId = PageId::new(0x1235);
 const OVERFLOW: PageId = PageId::new(0x1236);
 const FREE: PageId = PageId::new(0x1237);
 
-/// The pages of the fixture: six, one after the other.
+/// Returns the six pages of the fixture, one after the other.
 fn pages() -> Vec<u8> {
     let mut all = vec![0; 6 * PAGE_BYTES];
     let mut pages = all.chunks_exact_mut(PAGE_BYTES);

@@ -24,8 +24,8 @@ pub(crate) fn for_seeds(count: u64, test: impl Fn(&mut Rng)) {
     }
 }
 
-/// A key of at most `longest` bytes from a small alphabet, so that many keys share prefixes or
-/// differ only in trailing zeros.
+/// Returns a key of at most `longest` bytes from a small alphabet, so that many keys share prefixes
+/// or differ only in trailing zeros.
 fn key(rng: &mut Rng, longest: usize) -> Vec<u8> {
     let short = if rng.bool() { 6 } else { longest };
     let length = rng.usize(0..=longest.min(short));

@@ -79,7 +79,7 @@ fn bound(key: &[u8], rng: &mut Rng) -> Bound<Vec<u8>> {
     }
 }
 
-/// Two random bounds around keys. The first bound may lie beyond the second.
+/// Returns two random bounds near keys. The first bound may lie beyond the second.
 fn bounds(rng: &mut Rng, sizes: Sizes) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let (a, b) = (key(rng, sizes), key(rng, sizes));
     let (low, high) = if a < b { (a, b) } else { (b, a) };

@@ -71,7 +71,8 @@ fn transfer(database: &Database, table: &Table, random: &mut Rng) -> Result<()> 
     if random.u8(..4) == 0 { txn.rollback() } else { txn.commit().map(drop) }
 }
 
-/// Returns all keys as a view shows them, by ranges and by points between the ranges.
+/// Returns the amounts of all keys as a view shows them, once for each way to read: by ranges, and
+/// by points between the ranges.
 fn look(database: &Database, table: &Table, read: Read) -> Vec<Vec<u64>> {
     let options = TransactionOptions { access: Access::ReadOnly, read, ..TransactionOptions::default() };
     let txn = database.begin_with(options).expect("begin");
