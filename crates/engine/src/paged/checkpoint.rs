@@ -113,8 +113,8 @@ impl TakesCheckpoints for Engine {
     }
 
     fn on_notification(&self) {
-        // If a transaction cannot be ended yet, the next notification tries again, or a thread that
-        // needs the transaction's locks or log space.
+        // If a transaction cannot be ended yet, the worker tries again at the next notification,
+        // and so does a thread that needs the transaction's locks or log space.
         self.end_unended();
         if self.space.is_short() {
             // A lack of space is reported to the transaction that needs a page; any other failure

@@ -129,8 +129,9 @@ impl PageWrite {
     /// the page LSN. Follows `begin_change` or `begin_redo`.
     #[inline]
     pub(crate) fn finish_change(&mut self, lsn: Lsn, end: Lsn) {
-        // If redo has called `begin_change`, the page's recovery LSN may lie above the record, and
-        // a checkpoint would trim the record away.
+        // Needed only if redo of a record began with `begin_change` instead of `begin_redo`. The
+        // page's recovery LSN would then lie above the record, and a checkpoint would trim the
+        // record away.
         self.body.meta.lower_recovery_lsn(lsn);
         header::set_page_lsn(&mut self.body.bytes, lsn);
         self.body.change_end = self.body.change_end.max(end);

@@ -143,8 +143,8 @@ impl Pool {
     }
 
     /// Maximum number of pages to read ahead at once. More pages would evict each other. Returns 0
-    /// for methods that bypass the system's page cache, where the reads would run one after another
-    /// anyway.
+    /// if the file bypasses the system's page cache, because the reads would then run one after
+    /// another anyway.
     pub(crate) fn ahead_max(&self) -> usize {
         match self.file.method() {
             Method::Buffered => self.capacity / 4,

@@ -336,8 +336,8 @@ impl TreeLoad {
         let mut upper = separator(leaf.key(last), next);
         let mut keep = count;
         if leaf.used + upper.len() > leaf.room(self.page_bytes) && last > 0 {
-            // Removing the last entry frees at least the bytes of its key, and the new fence is not
-            // longer than that key.
+            // The last entry goes to the next leaf, which frees at least the bytes of the entry's
+            // key. The new fence is not longer than that key, so it fits.
             upper = separator(leaf.key(last - 1), leaf.key(last));
             keep = last;
         }

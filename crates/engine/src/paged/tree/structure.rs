@@ -64,8 +64,9 @@ impl<'p> Structure<'p> {
     /// `held` are the pages that the caller has latched and not added yet.
     ///
     /// # Errors
-    /// `Error::Corrupt` if the page is already latched for this change, because a damaged map marks
-    /// it as free. Waiting for its latch would never end. The errors of `Pool::create`.
+    /// `Error::Corrupt` if the page is already latched for this change: then a damaged map marks a
+    /// page in use as free, and a wait for the page's latch would never end. The errors of
+    /// `Pool::create`.
     pub(super) fn add_new(&mut self, reserved: Reserved, held: &[&PageWrite]) -> Result<PageId> {
         let id = reserved.page();
         let created = self.created.iter().map(|page| page.id());

@@ -340,7 +340,7 @@ impl Versions {
 }
 
 /// Returns the image of the first transaction that the view does not see. With `era`, returns the
-/// image only if it is of that era.
+/// image only if exactly that number of bulk loads came before it.
 fn unseen(images: &[BeforeImage], view: Stamp, era: Option<usize>) -> Option<&Before> {
     let first = images.iter().find(|image| !image.writer.is_seen_by(view))?;
     era.is_none_or(|era| first.era == era).then_some(&first.before)

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// Bytes of all images when the view was given up; zero if it was not. Stored (Release) before
-    /// the view's images are removed.
+    /// the view's images are removed; loaded (Acquire) by the reader after each read.
     given_up: AtomicU64,
 }
 
