@@ -23,8 +23,8 @@
 //!    the second to the first.
 //! 2. A stretch of no bytes notes only a moment. Its last records are those of the stretch before
 //!    it.
-//! 3. Decoding is total: bytes that no encoder writes are refused, and a length is compared with
-//!    the length of the file before it is used.
+//! 3. No input causes a panic in decoding: bytes that no encoder writes are refused, and a length
+//!    is compared with the length of the file before it is used.
 //! 4. A database can be restored to the end of a version 2 stretch only if that end is a cut. If
 //!    the end is no cut, the archiver's round (`archiver`) goes on in the next stretch.
 
@@ -221,9 +221,9 @@ impl Head {
         head
     }
 
-    /// Decodes a head from the first bytes of a stretch. Any bytes give a head or an error, never a
-    /// panic. The file has `left` more bytes behind the head. The error names `file`, and `at`, the
-    /// position where the stretch should begin.
+    /// Decodes a head from the first bytes of a stretch. No input causes a panic. The file has
+    /// `left` more bytes behind the head. The error names `file`, and `at`, the position where the
+    /// stretch should begin.
     pub(crate) fn decode(bytes: &[u8], left: u64, file: &str, at: Lsn) -> Result<Head, ArchiveFault> {
         let corrupt =
             |finding: &str| ArchiveFault::Corrupt { file: file.to_owned(), at, finding: finding.to_owned() };

@@ -60,8 +60,8 @@ impl Manifest {
         block
     }
 
-    /// Decodes a block; total. The error has the version if the block is valid but of a version
-    /// that this program does not read.
+    /// Decodes a block. No input causes a panic. The error has the version if the block is valid
+    /// but of a version that this program does not read.
     fn decode(block: &[u8]) -> std::result::Result<Manifest, Option<u32>> {
         if block.len() != BLOCK || block[..8] != MAGIC || word(block, 12) != checksum(block) {
             return Err(None);

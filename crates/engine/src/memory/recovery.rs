@@ -11,8 +11,8 @@
 //! 3. The clock continues above every timestamp ever used, including those of records that did not
 //!    survive.
 //!
-//! A crash during recovery has no effect, except that the log's streams have begun a new
-//! incarnation.
+//! A crash during recovery has no effect, except that the log's streams have counted one more
+//! opening.
 
 use super::checkpoint::{CheckpointFolder, CheckpointReader, Manifest, PartSummary, Row};
 use super::log_record::{self, LoggedWrite};

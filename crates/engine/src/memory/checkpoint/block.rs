@@ -1,5 +1,5 @@
-//! Blocks of rows. The parts of a checkpoint consist of such blocks. This code does no I/O, and
-//! decoding is total.
+//! Blocks of rows. The parts of a checkpoint consist of such blocks. This code does no I/O, and no
+//! input causes a panic in decoding.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|

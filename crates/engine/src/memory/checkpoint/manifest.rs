@@ -1,5 +1,5 @@
 //! The heads of a checkpoint's files: the head of each part, and the manifest, which consists of a
-//! head only. This code does no I/O, and decoding is total.
+//! head only. This code does no I/O, and no input causes a panic in decoding.
 //!
 //! Both heads begin with magic (8 bytes), version u32, checksum u32 (CRC-32C of the head without
 //! these four bytes), database id u128, number of the checkpoint u64. A part's head has 4,096

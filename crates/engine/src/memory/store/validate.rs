@@ -13,8 +13,8 @@
 //!    versions. The owner is first [`Installing`], then [`Validated`]. Without an owner other
 //!    transactions would wait forever for the status of such versions.
 //! 4. A [`Validated`] transaction can commit or abort; it aborts if it is dropped. The clock has
-//!    passed its timestamp, so a transaction that begins after its acknowledgement has a greater
-//!    timestamp.
+//!    passed the timestamp of a validated transaction, so a transaction that begins after the
+//!    acknowledgement has a greater timestamp.
 
 use super::early;
 use super::index::Reached;
@@ -414,7 +414,7 @@ impl Validated {
         &self.depends
     }
 
-    /// The dependencies, for a rule that adds more.
+    /// The dependencies. A commit that waits for all records (`CommitDependencies::All`) adds more.
     pub(crate) fn depends_mut(&mut self) -> &mut Dependencies {
         &mut self.depends
     }

@@ -2,8 +2,8 @@
 //!
 //! The head of a key is its first four bytes after the page's common prefix, read big-endian and
 //! padded with zeros if there are fewer. Comparing heads decides most comparisons of a binary
-//! search without touching the heap; equal heads decide nothing. The common prefix is what the two
-//! fences share: every key between them has it, too.
+//! search without reading the keys' cells; equal heads decide nothing. The common prefix is what
+//! the two fences share: every key between them has it, too.
 
 /// Returns the head of a key. `rest` is the key without the page's common prefix.
 #[inline]
