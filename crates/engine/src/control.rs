@@ -126,9 +126,9 @@ const COUNT_MAX: u64 = 1 << 63;
 enum Slot {
     Valid(u64, Control),
     Newer(u32),
-    /// The slot has our magic, and is damaged or torn.
+    /// The slot has the magic of a control file, and is damaged or torn.
     Damaged,
-    /// The slot does not have our magic.
+    /// The slot does not have the magic of a control file.
     Other,
 }
 

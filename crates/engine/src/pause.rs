@@ -35,16 +35,16 @@ pub(crate) enum PausePoint {
     /// the transaction's images.
     Stamped,
     /// Paged engine: a checkpoint has captured the active transactions and the dirty pages. Holds
-    /// the checkpoint mutex.
+    /// `CheckpointSchedule::turn`.
     Captured,
     /// Either engine: a copy has all pages or rows, and the end of its log is not chosen yet. Holds
     /// nothing.
     PagesCopied,
-    /// Memory engine: a checkpoint is about to note the position of a stream of the log. Holds the
-    /// checkpoint mutex.
+    /// Memory engine: a checkpoint is about to note the position of a stream of the log. Holds
+    /// `CheckpointSchedule::turn`.
     StreamNoted,
     /// Memory engine: a thread of a checkpoint is about to copy rows. The thread that takes the
-    /// checkpoint holds the checkpoint mutex; its helpers hold nothing.
+    /// checkpoint holds `CheckpointSchedule::turn`; its helpers hold nothing.
     Rows,
     /// Memory engine: an archiver has cut the log. The thread holds nothing.
     Cut,

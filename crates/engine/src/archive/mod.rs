@@ -16,8 +16,8 @@
 //!    the files and their names are durable.
 //! 3. A gap is an error that names both ends of the gap. The code looks for gaps when a stretch is
 //!    archived, and again when the archive is restored.
-//! 4. A file has its name only when it is whole and durable. A file that a longer one
-//!    replaces is removed after the longer one has its name.
+//! 4. A file has its name only when it is whole and durable. A file that a longer file replaces is
+//!    removed after the longer file has its name.
 //! 5. The log keeps the record that is the last one in an archive. A resumed archiver compares the
 //!    log's record with the archive's, so an archive is never continued with another history. In
 //!    the memory engine the last record of each stream is compared if the log still has that

@@ -2,11 +2,11 @@
 //!
 //! `katydid.backup`, one block of 4,096 bytes: magic (8), version u32, checksum u32 (CRC-32C of the
 //! block without these four bytes), id of the copy u128, id of its source u128, stamp u64,
-//! incarnations u64, id of its base u128 (0: none, because the copy is whole), start of its log
-//! u64, zeros. Numbers are little-endian.
+//! incarnations u64 (openings of the copy's log, summed over its streams), id of its base u128 (0:
+//! none, because the copy is whole), start of its log u64, zeros. Numbers are little-endian.
 //!
 //! A database that was opened is no copy any more, although the manifest stays. Such a database is
-//! recognised because its log has more incarnations than the manifest says.
+//! recognised because its log was opened more often than the manifest says.
 
 use super::Copied;
 use crate::error::{Error, Foreign, Result};
