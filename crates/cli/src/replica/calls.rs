@@ -121,7 +121,7 @@ impl Acknowledged {
         WriteOptions { durability, wait: self.wait }
     }
 
-    /// Writes a set in a new session.
+    /// Commits a write set, as the first write of a new session.
     fn write(&self, client: &Client, set: WriteSet) -> Result<()> {
         let id = RequestId { client: client.open_client().map_err(failed)?, sequence: 1 };
         let committed = client.write(id, set, self.options()).map_err(failed)?;

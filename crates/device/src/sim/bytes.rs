@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-/// Bytes of a page; only the unit of sharing, not of tearing.
+/// Bytes of a page, the unit that images share. A crash may keep only some of a page's sectors.
 pub(super) const PAGE_BYTES: usize = 4096;
 /// Bytes of a sector, the unit that a crash keeps or drops whole.
 pub(super) const SECTOR_BYTES: usize = 512;

@@ -264,7 +264,7 @@ impl FileImage {
         }
     }
 
-    /// Drops the cache: from now on lost sectors read as the device has them.
+    /// Drops the cache: from now on, reads of lost sectors return the bytes that the device has.
     pub(super) fn drop_cache(&mut self) {
         for (page, set) in std::mem::take(&mut self.lost) {
             each(set).for_each(|sector| self.seen.copy_sector(page, sector, self.kept.page(page)));

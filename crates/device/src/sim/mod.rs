@@ -92,7 +92,8 @@ impl SimDevice {
     }
 
     /// Adds to `reopened` what `reopen` makes of each region. Must be called without the device's
-    /// latch: `reopen` first crashes the region, and this crashes the device too, under that latch.
+    /// latch: `reopen` first crashes the region, and a crash of the region takes that latch to
+    /// crash the device.
     fn with_regions(&self, reopened: SimDevice, reopen: impl Fn(&SimNvram) -> SimNvram) -> SimDevice {
         for (path, region) in self.regions.all() {
             reopened.regions.add(path, reopen(&region).beside(&reopened.alone()));

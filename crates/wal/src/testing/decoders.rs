@@ -233,7 +233,7 @@ fn open_with_consumer(slot: &[u8]) {
     let _closed = log.close().is_ok();
 }
 
-/// A log whose segments hold these bytes.
+/// Returns a log whose segments hold these bytes.
 fn log_of(content: &[u8]) -> MemoryDirectory {
     let directory = MemoryDirectory::new();
     let geometry = Geometry::new(SEGMENT_BYTES);

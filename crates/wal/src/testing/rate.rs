@@ -94,7 +94,7 @@ pub fn run(options: &Options, load: &Load, look: impl Fn(&Rig, u64) + Sync) -> T
     Tally { travelled: rig.travelled(), ..tally }
 }
 
-/// Ends the tracker, also if an inserting thread has panicked.
+/// Ends the tracker when dropped, so also if an inserting thread has panicked.
 struct StopTracking<'a>(&'a Rig);
 
 impl Drop for StopTracking<'_> {
@@ -103,8 +103,9 @@ impl Drop for StopTracking<'_> {
     }
 }
 
-/// Returns the number of records between two looks at the flag that ends the run. Between two looks
-/// a thread inserts about 8 KiB, so the flag costs little. Inserting threads read no clock.
+/// Returns the number of records between two reads of the flag that ends the run. A thread inserts
+/// about 8 KiB between two reads, so reading the flag costs little. Inserting threads read no
+/// clock.
 pub(super) fn batch(largest: usize) -> u64 {
     (8192 / largest as u64).clamp(1, 64)
 }

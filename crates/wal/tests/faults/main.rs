@@ -74,10 +74,10 @@ pub fn payload(session: u64, number: u64) -> Vec<u8> {
     text.into_bytes().into_iter().cycle().take(60 + (session * 37 + number * 101) as usize % 700).collect()
 }
 
-/// Records that each session has appended, and those that were acknowledged as durable.
+/// Numbers of the records of one session that are appended, acknowledged, or perhaps trimmed.
 #[derive(Debug, Clone, Default)]
 pub struct Acknowledged {
-    /// Records in the log.
+    /// Number of appended records.
     pub appended: u64,
     /// Number of acknowledged records.
     pub acknowledged: u64,

@@ -39,7 +39,7 @@ fn options(log: LogKind, inserter: InserterKind) -> Options {
     }
 }
 
-/// Knowledge of a test about the log.
+/// Records that the log may have after a crash, and those that it must have.
 #[derive(Debug, Clone, Default)]
 struct Model {
     /// Session and bytes of every record that may exist, by its number.
@@ -261,7 +261,7 @@ fn a_crash_at_every_step_loses_and_invents_nothing() {
     }
 }
 
-/// Many short lives of one log, each ended by a crash at a random step.
+/// One log is opened many times. After each opening sessions append until a crash at a random step.
 #[test]
 fn many_lives_of_one_log() {
     let seed = seed();

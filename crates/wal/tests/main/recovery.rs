@@ -57,7 +57,7 @@ fn device_crashed(error: &katydid_device::Error) -> bool {
     }
 }
 
-/// Calls on the log, and the records that it acknowledged.
+/// Records that the log has or may have, and how many of them it has acknowledged.
 #[derive(Debug, Default)]
 struct Model {
     /// Start and payload of each record.

@@ -312,7 +312,7 @@ fn a_follower_is_told_once_of_what_it_has_given_and_was_dropped() {
     for lsn in [entries[1].lsn, entries[2].lsn, again.lsn] {
         assert_eq!(behind.try_next().expect("never told").expect("a record").lsn, lsn);
     }
-    // A consumer that stopped there gets the error when it comes back, also after another opening.
+    // A follower that continues at a dropped position gets the error, also after another opening.
     drop((ahead, behind));
     log.close().expect("close");
     let log = Log::open_in(device.directory(), options()).expect("open");

@@ -39,7 +39,7 @@ pub fn open_replaying<E: Send>(
     Log::open_replaying(directory, Options { streams, ..options }, gate, watch, replay)
 }
 
-/// Appending transactions of one record.
+/// Gives a session a method that appends a transaction of one record.
 pub trait Commit {
     /// Appends the record of a transaction, and returns its position.
     fn commit(

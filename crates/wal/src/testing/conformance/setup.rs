@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Opens a log over a directory with the given sizes, and with the designs under test.
 pub type MakeLog<'a> = &'a dyn Fn(Arc<dyn Directory>, Sizes) -> Log;
 
-/// The sizes of a log that a rule asks for, for every kind of log.
+/// The sizes that a rule asks for, for a log of any kind.
 #[derive(Debug, Clone)]
 pub struct Sizes {
     /// Settings of every medium.

@@ -71,7 +71,7 @@ pub(super) fn a_queue_dropped_tells_nobody(make: MakeLog<'_>) {
     log.first().wait(end, Durability::Durable).expect("it becomes durable all the same");
 }
 
-/// Wakes a thread, and counts.
+/// A waker that wakes the thread which made it, and counts its calls.
 pub(super) struct Alarm(Thread, pub(super) AtomicU64);
 
 impl Alarm {
