@@ -7,6 +7,8 @@
 //! | len | sum | lsn | incarnation | kind | flags | dependencies | txn | prev or stamp | durable | payload ... | zeros to 8 |
 //! ```
 //!
+//! Rules:
+//!
 //! 1. The sum covers `len` and everything from `incarnation` to the end of the payload. The sum
 //!    does not cover `lsn`, so it is computed before the position is known. Instead, the reader
 //!    compares `lsn` with the position at which it reads the record.

@@ -37,9 +37,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
-/// Additional time to wait for the answer to an append, for each byte of the append. It allows for
-/// a slow network and a slow device. An append that times out is sent again as a whole, so without
-/// this time the group would be stuck at a large entry.
+/// Additional time to wait for the answer to an append, for each byte of the append. This time
+/// allows for a slow network and a slow device. An append that times out is sent again as a whole,
+/// so without this time the group would be stuck at a large entry.
 const PER_BYTE: Duration = Duration::from_micros(1);
 /// Approximate bytes of rows in one message of a snapshot.
 const SNAPSHOT_BYTES: usize = 256 << 10;

@@ -217,11 +217,11 @@ impl Replica {
         self.shared.handle.spawn(self.group().write(id, set, options, callback));
     }
 
-    /// Runs a transaction at the leader. `body` reads the applied state. Its writes commit if no
-    /// entry between that state and the transaction's own entry has changed a key that it has read;
-    /// otherwise `body` runs again. Transactions are serializable in the order of the log, and are
-    /// acknowledged in that order. A body that writes nothing adds no entry, and has read a state
-    /// that was current when it began, or a later one.
+    /// Runs a transaction at the leader. `body` reads the applied state. The transaction's writes
+    /// commit if no entry between that state and the transaction's own entry has changed a key that
+    /// the transaction has read; otherwise `body` runs again. Transactions are serializable in the
+    /// order of the log, and are acknowledged in that order. A body that writes nothing adds no
+    /// entry, and has read a state that was current when it began, or a later one.
     ///
     /// A retry with the same id after [`Error::Unknown`] runs the body again. The replicas drop its
     /// writes if those of an earlier try were applied.
@@ -356,9 +356,9 @@ impl Replica {
         })
     }
 
-    /// Closes the replica with its log and engine. It stays a member of its group. Writes in flight
-    /// have an unknown outcome. Later calls that need the group, the log or the engine fail; a
-    /// second `close` returns `Ok`.
+    /// Closes the replica with its log and engine. The replica stays a member of its group. Writes
+    /// in flight have an unknown outcome. Later calls that need the group, the log or the engine
+    /// fail; a second `close` returns `Ok`.
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Engine`].

@@ -9,6 +9,8 @@
 //!        64 .. 3904 positions of 480 streams, u64 each | zeros
 //! ```
 //!
+//! Rules:
+//!
 //! 1. The file gets its name when its first slot is durable. A file without a whole slot is
 //!    damaged, and the log refuses to open.
 //! 2. A position is durable in the file before the pin moves to it. After a crash the consumer is

@@ -9,6 +9,8 @@
 //!       56 durable u64 | 64 segment bytes u64 | 72 prepared end u64 | 80 entries u64 | 88 first segment bytes u64 | zeros
 //! ```
 //!
+//! Rules:
+//!
 //! 1. Slots are written in turn, durably, and the sound slot with the larger `seq` is valid. A
 //!    write torn by a crash damages only the older slot: the log is then as it was before.
 //! 2. The file is created under another name and renamed when it is complete, so an opening never

@@ -4,6 +4,7 @@
 //! One thread copies, while other threads append to the log and write it. The caller must prevent
 //! trims above the positions at which the copy begins. The source does not change. Positions are
 //! the same in the copy, and so are the bytes of records; segments and control files are made anew.
+//! Invariants:
 //!
 //! 1. A copy has another log id than its source. Both logs may be used further, and each refuses a
 //!    segment of the other as foreign.

@@ -2,7 +2,7 @@
 //! offset of each position.
 //!
 //! Pure functions. All segments of a log have one size, or each segment is twice as large as the
-//! segment before, up to a maximum (docs/adr/0049-segments-double.md).
+//! segment before, up to a maximum (docs/adr/0049-segments-double.md). Rules:
 //!
 //! 1. Sizes never fall from one index to the next, so a trimmed segment's file can be reused
 //!    without being shortened.

@@ -8,6 +8,8 @@
 //! | stream | zero | incarnation | end  | ... once for each dependency | payload ...      little-endian
 //! ```
 //!
+//! Rules:
+//!
 //! 1. The dependencies are the positions that the transaction depends on and that were not known to
 //!    be durable when the record was appended: at most one in each stream, sorted by stream. The
 //!    record's header says how many there are, and has the commit stamp.

@@ -2,9 +2,9 @@
 //!
 //! A workload ([`ycsb`], [`tpcb`], [`tpcc`], [`tatp`], [`sysbench`], [`tuples`], [`insert`]) plans
 //! requests. The driver ([`drive::drive`]) runs them from several threads, which block in each
-//! commit or have several commits in flight. It measures reads and durable commits separately.
-//! [`KatydidStore`] implements the trait for Katydid; other stores can implement the trait in their
-//! own crates.
+//! commit or have several commits in flight. The driver measures reads and durable commits
+//! separately. [`KatydidStore`] implements the trait for Katydid; other stores can implement the
+//! trait in their own crates.
 #![forbid(unsafe_code)]
 
 pub mod drive;

@@ -1,5 +1,7 @@
 //! Reads properties files in YCSB's format (the format of Java's `Properties`). Pure functions.
 //!
+//! Rules:
+//!
 //! 1. Every entry stores the line on which it began, so that an error can name the line.
 //! 2. A later entry of the same name replaces an earlier one, as in Java.
 //! 3. No input panics, and memory is bounded by the length of the text.

@@ -2,7 +2,7 @@
 //! driver.
 //!
 //! All threads share a [`Store`]. Each thread has a [`Client`] and runs one [`Transaction`] at a
-//! time on it, while commits of earlier transactions may still be in flight.
+//! time on it, while commits of earlier transactions may still be in flight. Rules:
 //!
 //! 1. `commit` returns, and the callback of `commit_with` runs, only when the commit has the
 //!    durability for which the store was opened. The driver measures this durability.

@@ -5,7 +5,7 @@
 //! is filled from its beginning. An appender holds an arena while it appends one record: its own
 //! arena, or another one if its own is held. There are far fewer arenas than possible sessions, so
 //! that idle sessions hold no memory. Any thread runs this code. A thread takes the lock of an
-//! arena before that of `pool`, and never those of two arenas.
+//! arena before that of `pool`, and never those of two arenas. Rules:
 //!
 //! 1. A place (the bytes for one record) lies in one chunk, and one appender at a time has it. An
 //!    appender that gives its place back unused still holds the arena, so no later place of the

@@ -4,7 +4,7 @@
 //! In `nv_ring` and `nv_entries`, where an append only copies, a pass persists the copied bytes. In
 //! `nv_logging`, where appenders persist their records, a pass advances the tail over these
 //! records. A thread runs passes itself if it waits for a record, requests a record's durability,
-//! or lacks room.
+//! or lacks room. Rules:
 //!
 //! 1. One thread at a time has the turn (`taken`). Only this thread persists, and advances
 //!    `written` and `durable`. A thread that finds the turn taken goes on waiting for the frontier,

@@ -7,6 +7,8 @@
 //! a fragment's body: | previous fragment's LSN u64 | offset of this part u32 | total u32 | part of the payload |
 //! ```
 //!
+//! Rules:
+//!
 //! 1. A logical record that fits into one physical record is a `Whole` one and has no link.
 //! 2. The fragments of a larger record are appended in order, and each names the previous one. The
 //!    LSN of the last fragment is the logical record's identity. Readers walk backwards from the

@@ -2,7 +2,7 @@
 //! carries out its decisions.
 //!
 //! Leaders, and threads that have performed a write, run this code. Waiters and arriving committers
-//! read the published numbers `syncer_leads` and `yields`.
+//! read the published numbers `syncer_leads` and `yields`. Rules:
 //!
 //! 1. The policy's latch is a leaf, and no thread waits for it. A thread that finds the latch held
 //!    drops its event: the policy's figures are guesses, and a leader must not wait for a thread

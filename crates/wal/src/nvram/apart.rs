@@ -15,7 +15,7 @@
 //! In `nv_logging` step 3 comes before step 2, and the thread persists the object after step 2. In
 //! step 4 the thread sets the entry and persists it, so the mark of step 5 says that the position
 //! is also persisted. The hole lasts from step 3 to step 5. A thread that owns the hole does not
-//! wait, allocate or take a lock.
+//! wait, allocate or take a lock. Rules:
 //!
 //! 1. Every step that may fail or take long comes before step 3. In `nv_entries` the hole therefore
 //!    lasts as long as one store, whatever the record's size, and the thread that owns it neither

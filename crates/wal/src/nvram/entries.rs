@@ -22,7 +22,7 @@
 //! the memory loses the write of an object, an earlier whole object may still be at its place; the
 //! checksum of that object differs from the entry's except in one case of 65,536.
 //!
-//! Head and tail (`pointers`) are those of `nv_logging`; `nv_entries` has none.
+//! Head and tail (`pointers`) are those of `nv_logging`; `nv_entries` has none. Rules:
 //!
 //! 1. Only the thread that got the place of an object from `arena` writes the object, before the
 //!    object's position counts as filled.

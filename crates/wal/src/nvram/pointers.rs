@@ -6,6 +6,7 @@
 //! ```
 //!
 //! Little-endian words. The report's index is not stored: it follows from the position (`entries`).
+//! Rules:
 //!
 //! 1. Heads are written into two slots in turn, and persisted before the start moves. The sound
 //!    head with the larger `seq` is valid, so a crash leaves the old start or the new one.

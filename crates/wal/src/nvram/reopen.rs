@@ -1,7 +1,7 @@
 //! Opening `nv_entries` and `nv_logging`: which memory is valid from now on, and which is free.
 //!
 //! One thread runs this code, after the walk has found the end of the log. That thread has the
-//! region alone.
+//! region alone. Rules:
 //!
 //! 1. Entries beyond the end that are set in their lap were left by appends above a hole. These
 //!    entries are reset, and the reset is persisted, before anything is put into the heap: the

@@ -1,7 +1,7 @@
 //! The store of an open log in NVRAM, in the place of segments: its memory, its start, and the
 //! control file that stores the start.
 //!
-//! Any thread may call this code. A thread takes the lock `control` before the lock `start`.
+//! Any thread may call this code. A thread takes the lock `control` before the lock `start`. Rules:
 //!
 //! 1. The new start is durable in the control file (in `nv_logging`, in the head in NVRAM) before
 //!    any thread sees it. After that, positions above the old end of the ring are admitted, and the

@@ -4,7 +4,7 @@
 //! to an applier. If all appliers are busy and their queue is full, the dealer's own thread applies
 //! the batch. No thread therefore waits while there is work, whether reading or applying costs
 //! more. Without appliers (none are wanted, or none could be started) the dealers do everything in
-//! order.
+//! order. Rules:
 //!
 //! 1. Every record is visited once, on some thread, in any order. After a visit has failed, the
 //!    remaining records are not visited.

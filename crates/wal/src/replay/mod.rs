@@ -5,7 +5,7 @@
 //! walked over all streams, so the replay knows which records are kept before it reads the first
 //! record. No record therefore waits for another stream, and memory is a few windows and batches
 //! whatever the log contains. A caller may instead replay while the log is opened
-//! (`while_opening`), which saves one reading of the log.
+//! (`while_opening`), which saves one reading of the log. Rules:
 //!
 //! 1. Only records from before this opening are read: they are durable, and never change.
 //! 2. Every record is given to the visitor once, in any order, or is counted as dropped.

@@ -3,7 +3,7 @@
 //!
 //! Meant for recovery, which reads the whole log once from one end to the other. Two threads read
 //! alternate pieces, so the device always has something to do. The reading thread copies from the
-//! pieces.
+//! pieces. Rules:
 //!
 //! 1. Reading ahead changes only the speed. If the next piece cannot serve the bytes, they are read
 //!    from the source at once, with the source's own outcome. This happens if the caller goes to

@@ -1,7 +1,7 @@
 //! The file that counts the streams of a log that has several. The file is written twice: before
 //! the streams are made, and when all of them exist.
 //!
-//! One thread runs this code, when a log is opened. `docs/log-format.md` shows the format.
+//! One thread runs this code, when a log is opened. `docs/log-format.md` shows the format. Rules:
 //!
 //! 1. The file is replaced as a whole, by a rename, and its content is made durable before it is
 //!    used.

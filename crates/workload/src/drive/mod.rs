@@ -4,7 +4,7 @@
 //! The calling thread watches: it ends the run, reports progress and collects the latencies. Each
 //! worker thread has a client of the store and a source of requests. With one transaction in flight
 //! per thread, a worker blocks in each commit. With more, the worker passes a callback with each
-//! commit, and blocks only when the maximum number of its commits is unacknowledged.
+//! commit, and blocks only when the maximum number of its commits is unacknowledged. Rules:
 //!
 //! 1. When `drive` returns without an error, every transaction that was begun has been acknowledged
 //!    or rolled back.

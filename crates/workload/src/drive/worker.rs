@@ -1,9 +1,9 @@
 //! One worker thread plans, runs and commits requests, and records the latencies of their
 //! acknowledgements.
 //!
-//! Callbacks of commits write into the thread's [`Sink`]. They run on this thread; with some stores
-//! they run on other threads. The watching thread empties the sink from time to time, so the sink
-//! has a latch, which is rarely contended.
+//! Callbacks of commits write into the thread's [`Sink`]. The callbacks run on this thread; with
+//! some stores they run on other threads. The watching thread empties the sink from time to time,
+//! so the sink has a latch, which is rarely contended.
 
 use super::LatencyFrom;
 use super::pacing::Pacing;

@@ -3,6 +3,7 @@
 //!
 //! All threads share the counter. `next` is one `fetch_add`. An acknowledgement sets a flag in a
 //! ring, and a thread that finds the latch free advances the frontier over the flags that are set.
+//! Rules:
 //!
 //! 1. Every number below `acknowledged()` was passed to `acknowledge`, or lies below the first
 //!    number.

@@ -1,5 +1,7 @@
 //! Chooses the record of each request by the distributions of YCSB's core workload.
 //!
+//! Rules:
+//!
 //! 1. Every chosen number is that of an acknowledged record: at least `first`, and less than the
 //!    given `end`.
 //! 2. Choosing always ends: after `REDRAWS` draws outside the acknowledged records, a number is

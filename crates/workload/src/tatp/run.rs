@@ -1,5 +1,7 @@
 //! The run phase: the requests that the driver runs.
 //!
+//! Rules:
+//!
 //! 1. Running a planned request again (after a conflict) repeats the same operations, because all
 //!    random choices are made when it is planned.
 //! 2. A request whose commit conflicts after later requests were planned is replaced by a request

@@ -1,5 +1,7 @@
 //! The run phase: transfers.
 //!
+//! Rules:
+//!
 //! 1. Running a planned transfer again (after a conflict) repeats the same operations, because all
 //!    random choices are made when it is planned.
 //! 2. The note of a transfer has a number that no transfer of another thread or run has.

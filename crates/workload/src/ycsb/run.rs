@@ -3,7 +3,7 @@
 //!
 //! An update reads and locks the record, changes one field and writes the record back in one
 //! transaction. With `writeallfields` it writes a new record without reading. A read-modify-write
-//! always reads.
+//! always reads. Rules:
 //!
 //! 1. A request asks for a record only after its insert was acknowledged. A missing record is
 //!    therefore an error.

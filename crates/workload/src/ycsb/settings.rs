@@ -2,6 +2,8 @@
 //! is honoured, or it concerns only YCSB's own output and is ignored. An unknown property is an
 //! error that names it.
 //!
+//! Rules:
+//!
 //! 1. A value out of range is an error that names the property, the value and its origin.
 //! 2. A property that is not given has YCSB's default.
 

@@ -6,21 +6,20 @@
 //!
 //! Each session has a crawling list of the records that it has filled, in order. Each session also
 //! has a hopping list. For each range of 2^H bytes in which nodes of the session start, this list
-//! has the number of the first such node. Each list is circular, with one producer, the owner, and
-//! one consumer, the tracker. The hopping index has a count of filled bytes for each range. After
-//! its copy an owner
+//! has the number of the first such node. Each list is circular, with one producer, its owner (the
+//! appender that uses the session), and one consumer, the tracker. The hopping index has a count of
+//! filled bytes for each range. When an owner has copied a record, it takes these steps:
 //!
-//! 1. puts a node into its crawling list,
-//! 2. puts the node's number into the hopping list, if the node is the session's first in its
-//!    range,
-//! 3. adds the record's bytes in each range to that range's count in the index.
+//! 1. put a node into its crawling list,
+//! 2. put the node's number into the hopping list, if the node is the session's first in its range,
+//! 3. add the record's bytes in each range to that range's count in the index.
 //!
 //! | word | written by | read by | ordering |
 //! |---|---|---|---|
 //! | `tail` of a list | the owner | the tracker | Release after the node (and the copy); Acquire |
 //! | `head` of a list | the tracker | the owner, which must not overrun it | Release; Acquire |
 //! | index | owners, by `fetch_add` | the tracker | AcqRel after steps 1 and 2; Acquire |
-//! | frontier, heap | the tracker | the tracker | under its lock |
+//! | frontier, heap (invariant 2) | the tracker | the tracker | under the lock of `tracked` |
 //!
 //! Invariants:
 //!
@@ -58,7 +57,8 @@
 //!   runs of ELEDA's figures use a ring of 32 MiB and half of it as the limit. On simulated cores
 //!   they use a ring of 128 MiB and a quarter of it.
 //! - The paper's third pointer, `gc`, is for callbacks. Here `completion::Completions` has the
-//!   callbacks, and their owner runs those up to the durable frontier.
+//!   callbacks. The thread that owns the `Completions` runs the callbacks of records up to the
+//!   durable frontier.
 
 use super::super::mutants::{Built, Mutant};
 use crate::sync_shim::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
