@@ -26,8 +26,8 @@
 //!   A thread loads it with Acquire before it acknowledges a record.
 //!
 //! In a log in NVRAM `written` and `durable` are equal: both are the persisted frontier. In
-//! `nv_direct`, scans raise both, as they raise `filled` in other logs. In the other NVRAM kinds the thread
-//! that runs a pass of `nvram::commit` advances both.
+//! `nv_direct`, scans raise both words, as they raise `filled` in other logs. In the other NVRAM
+//! kinds the thread that runs a pass of `nvram::commit` advances both.
 //!
 //! A crash loses all four frontiers. Recovery derives the durable frontier from the records
 //! (`recover/`).

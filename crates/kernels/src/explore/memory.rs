@@ -17,10 +17,9 @@
 //!
 //! Five things are not modelled: (1) stores to one location that take effect in another order than
 //! that in which they ran; (2) orders S that differ from the order of the run; (3) reads of values
-//! that are stored later (load buffering); (4) read-modify-writes that fail on an older value or
-//! spuriously;
-//! (5) returns from `park` without a token. Miri and loom run the same bodies and cover other
-//! cases.
+//! that are stored later (load buffering); (4) read-modify-writes that fail on an older value, or
+//! spuriously; (5) returns from `park` without a token. Miri and loom run the same bodies and cover
+//! other cases.
 
 use std::sync::atomic::Ordering;
 

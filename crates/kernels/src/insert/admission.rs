@@ -22,9 +22,9 @@
 //!    Reservations by addition may exceed the limit by `slack`.
 //! 5. In a log of entries (`nv_entries`, `nv_logging`) positions belong to entries: each record
 //!    takes 8 positions. Only the prepared end limits a reservation. Each session that reserves by
-//!    addition reserves one entry at a time. The reserve is a number of entries: the maximum number
-//!    of records that fit into the reserve's bytes. The heap of the log's NVRAM holds back the
-//!    bytes for them.
+//!    addition reserves one entry at a time. The reserve, which only critical records may use, is a
+//!    number of entries: the maximum number of records that fit into the reserve's bytes. The heap
+//!    of the log's NVRAM holds back the bytes for these records.
 //! 6. The reserve is a standing part and a raised part. In files the standing part is smaller while
 //!    the log is young ([`young_bytes`]), because critical records only undo or finish what is in
 //!    the log. Such records never need more than a few times the bytes that were ever appended. A

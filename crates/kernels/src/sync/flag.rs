@@ -1,8 +1,9 @@
 //! The completion flag of a committer for which another thread syncs.
 //!
-//! The flag is one atomic, `signal`, which is WAITING at first. The syncing thread sets it
-//! (Release). The owner reads it (Acquire), and changes TRY back to WAITING. DONE is final: after
-//! setting it the syncing thread only wakes the owner.
+//! The flag is one atomic, `signal`, which is WAITING at first. The syncing thread stores DONE
+//! (Release) when the request is completed. To ask the owner to try the sync lock, the syncing
+//! thread exchanges WAITING for TRY. The owner reads the flag (Acquire), and changes TRY back to
+//! WAITING. DONE is final: after storing it the syncing thread only wakes the owner.
 
 use crate::lsn::Lsn;
 use crate::sync_shim::{AtomicU32, Ordering, Thread, current, park, return_token};

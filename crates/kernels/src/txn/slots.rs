@@ -98,8 +98,9 @@ thread_local! {
 #[derive(Debug)]
 pub struct Slots {
     slots: Box<[CachePadded<Slot>]>,
-    /// Slots from here on have never been used. A thread raises this before it stores
-    /// anything in a new slot, so a scan that reads the old value misses no stored value.
+    /// No thread has used a slot from this number on, except that a thread may just have taken one.
+    /// That thread raises the number before it stores anything but `taken` in the slot, so a scan
+    /// that reads the old number misses no stored value.
     used: AtomicUsize,
     /// The greatest horizon computed. Only grows.
     horizon: AtomicU64,
@@ -209,8 +210,8 @@ impl Slots {
         timestamp
     }
 
-    /// Returns another timestamp for a writer that has no version in place. The versions that
-    /// the writer reads stay protected, because `reads_at` does not change.
+    /// Returns another timestamp for a writer that has no version in place. The versions that the
+    /// writer reads stay protected, because the slot's `reads_at` does not change.
     #[inline]
     pub fn renew(&self, slot: usize, clock: &Clock) -> Timestamp {
         let own = &self.slots[slot];

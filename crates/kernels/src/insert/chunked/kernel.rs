@@ -156,7 +156,9 @@ impl Session {
 #[derive(Debug)]
 pub(super) struct Chunks {
     sessions: Box<[CachePadded<Session>]>,
-    /// Sessions `[0, used)` have been in use. Ordered like `used` of `marks`.
+    /// Sessions `[0, used)` have been in use. Stored (Release) before a new session's first BUSY.
+    /// Scans load it (Acquire) after the cutoff, so they look at the word of every reservation
+    /// below the cutoff.
     used: CachePadded<AtomicUsize>,
     least: u64,
     most: u64,
