@@ -2,11 +2,10 @@
 //! segments.
 //!
 //! In production, threads of the log do this work. A test that must do the same in every run
-//! chooses
-//! [`Background::Caller`]: no thread is started, requests wait until [`crate::Log::run_background`]
-//! is called, and a thread that needs a segment prepares it. The protocols are the same. Without a
-//! syncer thread, a thread that would hand the baton (the right to lead) to the syncer leads
-//! instead.
+//! chooses [`Background::Caller`]: then no thread is started, requests wait until
+//! [`crate::Log::run_background`] is called, and a thread that needs a segment prepares it. The
+//! protocols are the same. Without a syncer thread, a thread that would hand the baton (the right
+//! to lead) to the syncer leads instead.
 
 use crate::options::Background;
 use katydid_kernels::durability::Durability;

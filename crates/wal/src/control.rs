@@ -4,7 +4,7 @@
 //! truncate the log, and those that prepare a segment. No commit writes it.
 //!
 //! ```text
-//! log.control: | slot 0, 4 KiB | slot 1, 4 KiB |      slots are sealed blocks (see `checksum`), magic "KATYDCTL"
+//! log.control: | slot 0, 4 KiB | slot 1, 4 KiB |      slots are sealed blocks (see `seal`), magic "KATYDCTL"
 //! slot: 12 .. 16 incarnation u32 | 16 log id u128 | 32 seq u64 | 40 start u64 | 48 start incarnation u32 | 52 kind u32
 //!       56 durable u64 | 64 segment bytes u64 | 72 prepared end u64 | 80 entries u64 | 88 first segment bytes u64 | zeros
 //! ```

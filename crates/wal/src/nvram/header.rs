@@ -1,7 +1,7 @@
 //! The first block of the region of a log in NVRAM: encoding and decoding, without I/O.
 //!
 //! ```text
-//! a sealed block (see `checksum`), magic "KATYDNV2": 12 .. 16 zero u32 | 16 log id u128 | 32 ring bytes u64 | 40 entries u64 | zeros
+//! a sealed block (see `seal`), magic "KATYDNV2": 12 .. 16 zero u32 | 16 log id u128 | 32 ring bytes u64 | 40 entries u64 | zeros
 //! ```
 //!
 //! The ring follows. In `nv_entries` and `nv_logging` the entries follow, and then the heap, whose

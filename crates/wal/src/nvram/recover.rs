@@ -9,12 +9,12 @@
 //!    looks for all records beyond the first hole, and fills the holes with padding.
 //! 3. Every record that was found is persisted, because after a kill it may be in the processor's
 //!    caches only. Entries beyond the end are reset (`reopen`).
-//! 4. The new incarnation is durable in the control file, and then the Restart record is persisted,
-//!    as on disk.
+//! 4. The new incarnation (the number of this opening) is made durable in the control file, and
+//!    then the Restart record is persisted, as on disk.
 //!
 //! A crash at any point leaves a log that the next opening judges the same: padding is put only
-//! where there was no whole record of the last incarnation, and a crash leaves it as a whole record
-//! or not at all. The Restart record is above all records that were found.
+//! where there was no whole record of the last incarnation, and a crash leaves a padding record
+//! whole or not at all. The Restart record is above all records that were found.
 //!
 //! Why a record beyond a hole is valid (`nv_direct`): there were no holes below the last Restart
 //! record when that record was persisted, so the walk reaches that record, and learns its

@@ -295,7 +295,7 @@ impl Source for NvStore {
                 if from < to {
                     let into = &mut buffer[from.since(at) as usize..to.since(at) as usize];
                     // SAFETY: the bytes are filled, and not below the start, which does not move
-                    // meanwhile (invariants 2 and 3).
+                    // meanwhile (rules 2 and 3).
                     unsafe { ring.copy_out(from, into) };
                 }
                 Ok(buffer.len())

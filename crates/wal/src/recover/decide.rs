@@ -117,7 +117,7 @@ pub(crate) enum StopFound {
     SegmentsEnd,
 }
 
-/// Presence of valid records of the last incarnation beyond the first position without a valid
+/// Presence of valid records that the last opening wrote beyond the first position without a valid
 /// record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Survivors {

@@ -1,4 +1,4 @@
-//! The incarnations that wrote a log, and the range that each one wrote.
+//! The incarnations (numbers of openings) that wrote a log, and the range that each one wrote.
 //!
 //! Pure functions. Incarnations grow along the log. Each begins where an opening cut off the
 //! previous one. The end of an incarnation's part therefore says for ever which of its records

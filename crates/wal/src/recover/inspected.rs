@@ -42,7 +42,7 @@ pub struct SegmentReport {
     pub file: String,
     /// The first position that the file holds, according to its name.
     pub base: Lsn,
-    /// The incarnation of the log that prepared the file, if the header could be read.
+    /// The incarnation (number of the opening) that prepared the file, if the header could be read.
     pub incarnation: Option<u32>,
     /// State of the file.
     pub state: SegmentState,

@@ -1,4 +1,5 @@
-//! Opening a log: judge its files and records, then begin a new incarnation.
+//! Opening a log: judge its files and records, then begin a new incarnation. An incarnation is the
+//! number of an opening.
 //!
 //! One thread runs this code, before any other thread has the log; its caller holds the directory's
 //! lock. The decisions are in [`decide`], the walk over the records in [`scan`], the look at files

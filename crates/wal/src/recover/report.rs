@@ -45,7 +45,7 @@ pub struct RecoveryReport {
     /// End of the valid log, where the internal Restart record is. Recovery made every record below
     /// `end` durable before it relied on the record.
     pub end: Lsn,
-    /// The incarnation that begins with this opening.
+    /// The incarnation that begins with this opening: the number of the opening.
     pub incarnation: u32,
     /// Finding about the log's end.
     pub finding: Finding,

@@ -3,7 +3,8 @@
 //! One thread runs this code, which only reads. Rules of validity:
 //!
 //! 1. A record is valid at a position if it carries that position, its checksum matches, and its
-//!    incarnation is that of the record before it, or a larger one if it is a Restart record.
+//!    incarnation (the number of the opening that wrote it) is that of the record before it, or a
+//!    larger one if it is a Restart record.
 //! 2. The record at the start has the incarnation that the control file names, or a larger one if
 //!    it is a Restart record.
 //! 3. The walk ends at the first position without a valid record. A record beyond that position

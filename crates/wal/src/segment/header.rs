@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! log.<index, 16 hex digits>: | header, 4 KiB | capacity = segment bytes - 4 KiB of the log, from where the one before ends |
-//! header: a sealed block (see `checksum`), magic "KATYDSEG"
+//! header: a sealed block (see `seal`), magic "KATYDSEG"
 //!   12 incarnation at preparation u32 | 16 log id u128 | 32 index u64 | 40 base LSN u64 | 48 previous end u64
 //!   56 segment bytes u64 | zeros
 //! ```
