@@ -15,10 +15,10 @@
 //! Invariants:
 //!
 //! 1. A transaction that has a record below the begin record is captured with its first LSN, unless
-//!    it has ended before the capture (`active`, rule 1). Every page that a record below the begin
-//!    record changed is captured, unless the change is durable in place (`Pool::dirty_pages`).
-//!    Analysis finds later transactions and dirty pages by reading the log from the begin record
-//!    on.
+//!    it has ended before the capture (`active`, invariant 1). Every page that a record below the
+//!    begin record changed is captured, unless the change is durable in place
+//!    (`Pool::dirty_pages`). Analysis finds later transactions and dirty pages by reading the log
+//!    from the begin record on.
 //! 2. The log is trimmed at most to the least of these positions: the begin record, the captured
 //!    recovery LSNs, and the captured first LSNs. So redo and undo find everything they need from
 //!    the checkpoint that the control file names.
@@ -210,7 +210,7 @@ impl Engine {
     }
 
     /// Appends a part of a checkpoint. The parts are in the log in the order of the appends,
-    /// because one thread appends them (`active`, rule 4).
+    /// because one thread appends them (`active`, invariant 4).
     fn append_part(&self, part: Part, payload: &[&[u8]]) -> Result<Appended> {
         let Part { kind, begin, class } = part;
         let append = Append::new(Kind::new(kind), payload).prev(begin).class(class);

@@ -18,8 +18,8 @@
 //!    the change came later; redo adds the change in both cases. A page that was read in the middle
 //!    of a write is read again, at last from the pool.
 //! 2. No page has a change whose record lies above the end. Pages in place have only durable
-//!    changes (`pool`, rule 3), and (3) comes after the last page was read. The rule holds for a
-//!    page from the pool, too, because (3) covers all that was appended.
+//!    changes (`pool`, invariant 3), and (3) comes after the last page was read. A page from the
+//!    pool has no such change either, because (3) covers all that was appended.
 //! 3. The file of the copy is as long as the source's at (3), so it has all pages that a record of
 //!    the copied log changes. The pages by which the source has grown since (2) are zeros and empty
 //!    maps in the copy, because all their records are in the copied log.

@@ -26,14 +26,14 @@
 //!
 //! The result of a crash depends on the step in which it strikes:
 //!
-//! - In (1): the database file is whole (rule 2), and the area may be torn. A torn header has a
-//!   wrong checksum, and the area then has no copies. If the header is whole and some of the copies
-//!   are not, a copy counts only if its own checksum is right and equals the checksum in the
+//! - In (1): the database file is whole (invariant 2), and the area may be torn. A torn header has
+//!   a wrong checksum, and the area then has no copies. If the header is whole and some of the
+//!   copies are not, a copy counts only if its own checksum is right and equals the checksum in the
 //!   header. `restore` has nothing to do.
 //! - Between (1) and (2): the area is whole, and the database file is whole and old. `restore` has
 //!   nothing to do, and redo repeats the changes.
-//! - In (2), or before (3) has returned: the area is whole (rule 1), and each page of the batch is
-//!   old, new or torn in the database file. `restore` puts torn pages back from the area.
+//! - In (2), or before (3) has returned: the area is whole (invariant 1), and each page of the
+//!   batch is old, new or torn in the database file. `restore` puts torn pages back from the area.
 //! - After (3): the area is whole or is being replaced, and the database file is whole and new.
 //!   `restore` has nothing to do.
 //!

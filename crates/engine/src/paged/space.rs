@@ -25,8 +25,8 @@
 //! Crash cases of growth across a border of maps: (a) Before the map's page is prepared: the file
 //! ends at the border, and growth is repeated. (b) The page is prepared, and the map is not written
 //! or is torn: the file ends exactly one page beyond the border, so no page of that map was ever
-//! handed out, and `load` writes the map anew. (c) Later: the map is valid (rule 4). Reservations
-//! that a crash loses cost nothing, because they were only in memory.
+//! handed out, and `load` writes the map anew. (c) Later: the map is valid (invariant 4).
+//! Reservations that a crash loses cost nothing, because they were only in memory.
 
 use super::page::{FaultReason, FilePage, PageFault, PageId, file_page, header, map};
 use super::pool::Pool;
@@ -219,8 +219,8 @@ impl Space {
             growth: Mutex::new(()),
             short: AtomicBool::new(true),
         };
-        // Grows the file until rule 3 holds, as far as the device has room. Until the device has
-        // room, normal reservations are refused.
+        // Grows the file until invariant 3 holds, as far as the device has room. Until the device
+        // has room, normal reservations are refused.
         match space.grow_below(RESERVE_PAGES, STEP_BYTES_MIN) {
             Err(error) if !matches!(error, Error::NoSpace { .. }) => Err(error),
             _ => Ok(Arc::new(space)),

@@ -174,7 +174,7 @@ impl Writer {
         let rest = write.to.since(whole) as usize;
         let mut tail = (rest > 0).then(|| locked(&self.tail));
         if let Some(tail) = &mut tail {
-            // SAFETY: the bytes are filled (rule 2).
+            // SAFETY: the bytes are filled (rule 2 of the ring).
             unsafe { ring.copy_out(whole, &mut tail[..rest]) };
             tail[rest..].fill(0);
         }

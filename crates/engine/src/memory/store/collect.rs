@@ -13,7 +13,7 @@
 //!    that the transaction replaced are freed then, even if the transaction is not durable. So
 //!    memory is bounded, however slow the log is. (`OldVersions::UntilDurable` lowers the horizon
 //!    to the timestamp of the oldest log record that is not durable, except for a transaction that
-//!    finds the memory full.) Tombstones stay queued as rule 2 requires. Any other record that
+//!    finds the memory full.) Tombstones stay queued as invariant 2 requires. Any other record that
 //!    cannot be removed has a newer version, whose writer queues the record again.
 
 use super::limit::{RECORD_BYTES, VERSION_BYTES, shard};

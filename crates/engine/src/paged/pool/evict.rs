@@ -3,7 +3,7 @@
 //! Order of preference: a spare frame; a new frame below the limit; the frame of a page that was
 //! written back because it was cold; the clock. When the clock meets mostly dirty pages, the cold
 //! ones among them are written back in one batch, and their frames are tried next. If no frame is
-//! found this way, the pool grows over its limit by one frame (rule 6 of the pool). The pool
+//! found this way, the pool grows over its limit by one frame (invariant 6 of the pool). The pool
 //! shrinks when frames can be given up again.
 
 use super::frame::Frame;

@@ -11,7 +11,7 @@
 //!    from the device until the frame is evicted. So no thread can read a page from the device
 //!    while another thread has, or writes, a newer version.
 //! 2. Only a clean, unpinned frame is evicted; a frame is clean when its bytes are durable in place
-//!    (`frame`, rule 1).
+//!    (`frame`, invariant 1).
 //! 3. Before any page goes to the device, the log is durable up to the end of the last record that
 //!    changed it. `flush` is the one place that writes pages, and the one that calls
 //!    [`WalBarrier::make_durable`].
