@@ -89,7 +89,8 @@ impl Owner {
     }
 
     /// Takes the lock of all directories of a set. A new term (a time with one lock) begins, and
-    /// what the owner knew is forgotten: before it, other openings may have changed everything.
+    /// what the owner knew is forgotten: other openings may have changed everything while this
+    /// owner had no lock.
     pub(super) fn lock(&self, directories: &[Arc<dyn Directory>]) -> Result<Box<dyn DirectoryLock>> {
         let mut known = self.known();
         let locks = directories.iter().map(|directory| directory.lock()).collect::<Result<_>>()?;

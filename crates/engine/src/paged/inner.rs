@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// State that all handles of a database share; transactions, sessions and commit futures are
-/// handles, too. Dropping it closes the database.
+/// handles, too. Dropping `Inner` closes the database.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     /// Guards the catalog (invariant 1 of `database`). Taken before `tables`.

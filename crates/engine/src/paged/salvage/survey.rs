@@ -4,8 +4,8 @@
 //! leaf counts if a sound inner page leads to it with the fences that the leaf has. Freed pages
 //! keep their bytes, so without this rule deleted rows would come back.
 //!
-//! In a sound file, two leaves of a table never cover the same key. If two do, the device has
-//! returned an older version of one of them, and the leaf with the lower LSN does not count.
+//! In a sound file, two leaves of a table never cover the same key. If two leaves do, the device
+//! has returned an older version of one of them, and the leaf with the lower LSN does not count.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
