@@ -119,8 +119,8 @@ fn writer(value: &[u8]) -> Writer {
     Writer::from_le_bytes(value[..8].try_into().expect("eight bytes"))
 }
 
-/// Frequency of each kind of step in a run. A seed leaves some kinds out, so that the other kinds
-/// meet more often (swarm testing).
+/// Frequency of each kind of step in a run. Each seed leaves some kinds out, so that steps of the
+/// other kinds are interleaved more often (swarm testing).
 #[derive(Debug, Clone, Copy)]
 struct Mix {
     keys: u8,

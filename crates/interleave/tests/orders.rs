@@ -38,8 +38,8 @@ fn a_seed_names_one_order() {
     assert!(orders.iter().any(|order| *order != orders[0]));
 }
 
-/// A thread is delayed while it holds a mutex. A thread that waits for the mutex gives its turn
-/// away.
+/// A thread is delayed while it holds a mutex. A thread that waits for the mutex lets another
+/// thread run.
 #[test]
 fn a_thread_that_waits_for_a_latch_gives_the_turn_away() {
     let mut waited = 0;

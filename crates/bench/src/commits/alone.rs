@@ -30,7 +30,7 @@ const BATCH: usize = 16;
 const LIVE_BYTES_MAX: u64 = 64 << 20;
 /// Fullness of a log in NVRAM, per mille, after which the log is trimmed.
 const FULLNESS_MAX: u32 = 125;
-/// Interval between two looks at the log's size.
+/// Interval between two checks of the log's size.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Runs a case that commits `payload` bytes at a time.

@@ -219,7 +219,7 @@ pub(super) fn texts_above(title: &str, subtitle: &str, y_name: &str) -> (f64, St
     (top, svg)
 }
 
-/// A whole picture of a height with these contents.
+/// Returns the SVG text of a picture of this height, with these contents.
 pub(super) fn whole(height: f64, contents: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \

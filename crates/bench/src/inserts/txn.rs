@@ -33,7 +33,7 @@ const SEGMENT_BYTES: u64 = 16 << 20;
 const SPARE_SEGMENTS: usize = 4;
 /// Bytes of live log after which the log is trimmed.
 const LIVE_BYTES_MAX: u64 = 64 << 20;
-/// Interval between two looks at the log's size.
+/// Interval between two checks of the log's size.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Folder of logs during the sweep, and options of the logs.

@@ -35,7 +35,7 @@ const LOADERS: usize = 16;
 /// Time in which a group must elect a leader, a commit must get its outcome, and a replica must
 /// catch up.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause between two looks at an expected state.
+/// Pause between two checks for an expected state.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Number of rows that one request asks for.
 const ROWS: u32 = 10_000;

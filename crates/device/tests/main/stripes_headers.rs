@@ -48,8 +48,9 @@ fn read(directory: &dyn Directory, name: &str) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// The first two processes meet a failure and end. The page cache shows the third process what they
-/// left, even a header that no later sync writes to the device.
+/// A failing call ends the first process, and for some steps also the second one. The third process
+/// reads from the page cache what they wrote, even a header that no later sync writes to the
+/// device.
 #[test]
 fn what_is_written_to_parts_is_not_lost_with_a_header_that_failed_calls_left_in_the_cache() {
     let base = seed();
@@ -69,7 +70,8 @@ fn what_is_written_to_parts_is_not_lost_with_a_header_that_failed_calls_left_in_
                 for second in 0..12 {
                     let device = left.reopen_after_kill();
                     fail(&device, second, Fault::SyncIo);
-                    // If this process takes fewer steps than `step`, nothing fails.
+                    // If step `second` is no call on the file or its part, no call of this process
+                    // fails.
                     drop(live(&device, method));
                     let device = device.reopen_after_kill();
                     live(&device, method).expect("no fault");

@@ -73,7 +73,8 @@ fn is_whole(engine: EngineKind, device: &SimDevice, place: &str) -> bool {
     }
 }
 
-/// Crashes the device of a copy at each call, and looks at what is left.
+/// Crashes the device of a copy at each call, and checks that the remaining files are a whole copy,
+/// or do not open as a database.
 fn crash_at_each(engine: EngineKind, make: impl Fn(&SimDevice) -> katydid::Result<katydid::BackupReport>) {
     let whole = SimDevice::new(2);
     make(&whole).expect("without a crash");

@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Files to which faults may be limited, so that one file meets several faults in a row. The last
-/// entry means all files.
+/// Files to which faults may be limited, so that several faults in a row happen to one file. The
+/// last entry means all files.
 const TARGETS: [&str; 7] =
     ["katydid.control", "katydid.pages", "doublewrite", "log.control", "log.0", "checkpoints/", ""];
 
@@ -294,7 +294,7 @@ impl Life {
             let (key, value) = (key(self.random.u64(0..60)), self.value());
             txn.put(&table, key, value)?;
         }
-        // No other transaction meets this transaction's locks, because the process ends.
+        // No other transaction can wait for this transaction's locks, because the process ends.
         if self.random.bool() {
             database.sync()?;
         }

@@ -140,7 +140,7 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     // Few sessions, because a log in NVRAM keeps room for each.
     options.advanced.log.sessions_max = 16;
     options.advanced.lock_release = kind.lock_release;
-    // The rules of the papers on Cicada. Within a few rounds of seeds each rule meets every other
+    // The rules of the papers on Cicada. A few rounds of seeds combine each rule with every other
     // choice.
     options.advanced.contention = CONTENTIONS[pick(seed / 5, CONTENTIONS.len())];
     options.advanced.old_versions = OLD_VERSIONS[pick(seed / 7, OLD_VERSIONS.len())];

@@ -10,11 +10,11 @@
 //! - One client beside the database's own threads: roughly. The seed gives the same transactions; a
 //!   step's number says only roughly when the step was.
 //! - One client, any of whose device calls may fail, over several processes: exactly, except which
-//!   thread meets a failing read. See `lives`.
+//!   thread makes the read that fails. See `lives`.
 //! - Several clients that take turns: exactly, except what the number of a thread changes. See
 //!   `turns`.
 //! - Several clients, with crashes also at every sync of the log: roughly. The seed gives each
-//!   client's choices, not how they meet.
+//!   client's choices, but not the order of the calls of different clients.
 //!
 //! With logs in NVRAM, the write-backs and fences of their memories are steps too, and a crash
 //! leaves any of the words that were not persisted.

@@ -305,7 +305,7 @@ impl<'a> Turns<'a> {
         let may_be_older = access == Access::ReadOnly && !self.machine.orders_writes();
         authors.retain(|author, _| match deletes {
             true => *author == key,
-            // An absent key does not tell which deletion the reader was shown.
+            // If the key is absent, nothing says which of several deletions the reader has seen.
             false => !may_be_older || expected.contains_key(author),
         });
         let database = database.clone();

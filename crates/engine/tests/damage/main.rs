@@ -281,7 +281,7 @@ fn look_at(subject: &Subject, disk: &Disk, writes: bool) -> Seen {
     if seen != Seen::Right || !writes {
         return seen;
     }
-    // All reads were right. Writing may still meet damage in bytes that nothing has read yet.
+    // All reads were right. A write may still find damage in bytes that no call has read yet.
     let sound = after.is_ok_and(|report| report.is_sound());
     let mut expected = found;
     let wrote = database.open_table("short").and_then(|table| {

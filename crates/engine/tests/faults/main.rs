@@ -80,8 +80,8 @@ impl Setting {
                     let streams = if engine == EngineKind::Paged { 1 } else { 1 + number as u16 % 3 };
                     let commit_dependencies =
                         [CommitDependencies::Tracked, CommitDependencies::All][(number / 3) % 2];
-                    // The size is shifted at each round, so that each size meets every release and
-                    // method.
+                    // The size is shifted at each round, so that each size is combined with every
+                    // release and method.
                     let page_bytes = 4096 << ((number + number / 4) % 4);
                     let page_method = [Method::Buffered, Method::Direct][(number + number / 2) % 2];
                     all.push(Setting {

@@ -161,8 +161,8 @@ fn no_space_for_the_log_is_typed_and_clears() {
     assert_eq!(rows.len(), acknowledged.len() + 2);
 }
 
-/// The log alone fills the device: the pages are in place, and a checkpoint frees the room of the
-/// log.
+/// The log alone fills the device: every page has its place in the file already, and a checkpoint
+/// frees the space of the log.
 #[test]
 fn a_device_full_of_log_takes_changes_again_after_the_worker_ran() {
     let device = SimDevice::new(1);
@@ -362,16 +362,18 @@ fn a_short_page_write_is_no_success() {
     common::assert_sound(&database.verify(None).unwrap());
 }
 
-/// A write of pages fails in an opening. The opening then fails, even if it could do without the
-/// write, which only makes room in the cache for the catalog. No opening returns a database that
-/// refuses all changes. The numbers of rows leave the cache in various states after redo.
+/// A write of pages fails in an opening. The opening then fails, although the write may be
+/// unnecessary: it only frees a frame of the cache, for a page of the catalog. No opening returns a
+/// database that refuses all changes. The numbers of rows leave the cache in various states after
+/// redo.
 #[test]
 fn an_opening_beside_a_failed_write_returns_no_database_that_is_shut_off() {
     let refused: usize = (60..84).step_by(2).map(opening_beside_failed_writes).sum();
     assert!(refused > 10, "only {refused} writes of pages failed in openings");
 }
 
-/// Fails each write of pages in an opening in turn. Returns the number of openings that failed.
+/// Opens the database again and again: with every write of pages failing, then with all but the
+/// first, all but the first two, and so on. Returns the number of openings that failed.
 fn opening_beside_failed_writes(rows: u64) -> usize {
     let options = with_advanced(options(), |advanced| advanced.log.background = Background::Caller);
     let device = SimDevice::new(1);

@@ -40,8 +40,8 @@ fn value(txn: u64) -> Vec<u8> {
     vec![txn as u8; 50 + (txn * 97 % 900) as usize]
 }
 
-/// Runs a call, and once more if it was refused for lack of room. The fault strikes once, so the
-/// second attempt finds room.
+/// Runs a call, and runs it again if it was refused with `NoSpace`. The fault happens once, so the
+/// second call finds space.
 fn insist<T>(mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     match call() {
         Err(error) if error.is_no_space() && !is_lost(&error) => match call() {
@@ -54,7 +54,7 @@ fn insist<T>(mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     }
 }
 
-/// Returns whether a write or sync failed for lack of room, which has shut the gate.
+/// Returns whether the device had no space for a write or sync. Such an error has shut the gate.
 fn is_lost(error: &Error) -> bool {
     matches!(error, Error::Device(error) if !error.is_no_space_ahead())
 }
@@ -96,8 +96,8 @@ fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> Resul
         for round in 0..12 {
             told.attempted += 1;
             let number = told.attempted;
-            // A young log is prepared by its first appends, so the commit may meet the lack of room
-            // too, and is run again.
+            // The first appends to a young log prepare its segments, so the commit may get
+            // `NoSpace` too, and is then run again.
             insist(|| transaction(&database, &table, &session, number))?;
             told.acknowledged.push(number);
             if round % 6 == 5 {

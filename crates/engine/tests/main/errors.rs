@@ -64,7 +64,8 @@ fn the_cause_of_an_error_is_its_source(_: EngineKind) {
     assert_eq!(open.source().expect("the log's").to_string(), torn.to_string());
 }
 
-/// Runs `hold` in a transaction of another thread, which keeps its locks while `meet` runs.
+/// Runs `hold` in a transaction of another thread. That transaction keeps its locks while `meet`
+/// runs, which is to wait for one of them.
 fn while_held<T>(
     database: &Database,
     hold: impl FnOnce(&katydid::Transaction) + Send,

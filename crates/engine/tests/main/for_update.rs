@@ -152,14 +152,15 @@ fn locked_entries_are_passed_over_once() {
     let txn = database.begin().unwrap();
     let mut range = txn.range_unlocked(&table, ..);
     assert_eq!(range.next().map(number), Some(LOCKED));
-    // The entries that were passed over are unlocked, but the range does not look at them again.
+    // The entries that the range has skipped become unlocked, but the range does not return to
+    // them.
     holder.rollback().unwrap();
     for expected in LOCKED + 1..LOCKED + 20 {
         assert_eq!(range.next().map(number), Some(expected));
         txn.delete(&table, expected.to_be_bytes()).unwrap();
     }
     assert!(range.next().is_none());
-    // A new range looks again at the entries from its own lower bound on.
+    // A new range begins at its own lower bound, and so finds one of these entries.
     assert_eq!(txn.range_unlocked(&table, (LOCKED - 1).to_be_bytes()..).map(number).next(), Some(LOCKED - 1));
     assert_eq!(database.stat().unwrap().paged().unwrap().lock_waits, 0);
 }

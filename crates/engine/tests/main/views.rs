@@ -44,8 +44,8 @@ fn shown(view: &Transaction, table: &Table, keys: u64) -> Rows {
     up
 }
 
-/// Writes to every part of a table, in several transactions, and calls `look` after each: leaves
-/// split, and merge again when most keys are deleted.
+/// Writes to every part of a table in several transactions, so that leaves split, and calls `look`
+/// after each. Then deletes most keys, so that leaves merge.
 fn churn(database: &Database, table: &Table, keys: u64, look: impl Fn()) {
     for round in 0..3_u64 {
         database
@@ -205,8 +205,7 @@ fn a_view_moves_between_threads(engine: EngineKind) {
 }
 
 /// Makes two buffered commits, one that puts a key and one that deletes a key, and runs `look`.
-/// Returns whether the put and the deletion are there after a crash that takes everything that is
-/// not durable.
+/// Returns whether the put and the deletion have survived a crash that keeps only durable bytes.
 fn after_a_crash(engine: EngineKind, look: impl FnOnce(&Database, &Table)) -> [bool; 2] {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).unwrap();

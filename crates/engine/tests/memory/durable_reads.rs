@@ -2,8 +2,8 @@
 //! a row.
 //!
 //! The simulated device keeps only synced bytes. Each case deletes or writes with
-//! `Durability::Buffered`, lets a durable reader look, crashes the device, and compares what the
-//! reader was shown with what is there afterwards.
+//! `Durability::Buffered`, reads with `Read::Durable`, crashes the device, and compares what was
+//! read with the rows after the crash.
 
 use super::common::options_for;
 use katydid::{

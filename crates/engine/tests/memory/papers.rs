@@ -29,8 +29,8 @@ fn is_conflict(outcome: katydid::Result<()>) -> bool {
 fn a_conflict_that_a_call_has_met_is_paused_for_where_that_is_asked_for() {
     for (contention, early) in [(Contention::AtValidation, 0), (Contention::Early, 1)] {
         let (database, table) = open(|advanced| advanced.contention = contention);
-        // A call meets the conflict. The commit, which rolls back, meets it again; the two count as
-        // one conflict.
+        // A call reports the conflict. The commit, which rolls back, reports it again, but only one
+        // conflict is counted.
         let txn = database.begin().unwrap();
         txn.get(&table, "a").unwrap();
         database.put(&table, "a", "1").unwrap();
@@ -62,7 +62,7 @@ fn a_transaction_run_again_after_its_pause_commits() {
             runs += 1;
             let found = txn.get(&table, "a")?;
             if runs <= 20 {
-                // This second transaction stands for a transaction of another thread.
+                // This second transaction has the effect of a transaction of another thread.
                 let other = database.begin()?;
                 other.put(&table, "a", format!("{runs}"))?;
                 other.commit()?;

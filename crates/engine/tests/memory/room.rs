@@ -8,8 +8,8 @@ use katydid_device::{SimDevice, Survival};
 
 const MIB: u64 = 1 << 20;
 
-/// Returns options with which only a call takes a checkpoint, and no thread takes room for segments
-/// meanwhile.
+/// Returns options with which only a call takes a checkpoint, and no thread prepares segments in
+/// the background.
 fn options() -> Options {
     let common = crate::common::with_streams(options_for(EngineKind::Memory), 1);
     let mut options = Options {

@@ -8,7 +8,8 @@
 //! A crash is tried with two kinds of survivors:
 //!
 //! - Only the promised bytes survive. This crash is tried before each event that makes more bytes
-//!   survive, against everything acknowledged by then. So it stands for a crash at every call.
+//!   survive, against everything acknowledged by then. So it has the same result as a crash at
+//!   every call.
 //! - Any un-synced sectors, lengths and names survive: at some calls, which the seed picks.
 //!
 //! The threads of a life run as they like, so a seed gives the same transactions, not the same
@@ -238,8 +239,8 @@ impl Judge {
         let (mut disk, mut said, mut crashes) = (Disk::new(), Announced::default(), 0);
         for (at, event) in self.events.iter().enumerate() {
             // Since the last event that made more bytes kept, the kept bytes have not changed, and
-            // acknowledgements have only been added. So one check just before this event stands for
-            // a check at each event since then.
+            // acknowledgements have only been added. So one check just before this event has the
+            // result of a check at each event since then.
             if disk.keeps(event) {
                 self.check(&disk, &said, at, Survival::DropAll, 0);
                 crashes += 1;

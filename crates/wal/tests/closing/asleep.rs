@@ -1,7 +1,7 @@
 //! Waits until every other thread of the process sleeps, so that nothing more happens until the
 //! test does something. No clock is used: the kernel says which threads sleep, and how often each
-//! of them has gone to sleep. A thread that has woken up between two looks has a higher count at
-//! the second look.
+//! of them has gone to sleep. This count is higher at the second of two checks if the thread has
+//! woken up between them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,10 +12,10 @@ pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Number of looks after which a thread that is still awake counts as one that never sleeps.
+/// Number of checks after which a thread that is still awake counts as one that never sleeps.
 const LOOKS_MAX: usize = 1_000_000;
 
-/// Returns when every other thread has slept at two looks in a row, without waking up between them.
+/// Returns when two checks in a row have found every other thread asleep, with equal counts.
 pub fn wait_until_all_sleep() {
     let mut before = None;
     for _ in 0..LOOKS_MAX {

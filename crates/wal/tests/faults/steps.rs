@@ -41,13 +41,13 @@ fn device(seed: u64, options: &Options) -> SimDevice {
 /// End of a life.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// Closed, after this number of refusals for lack of room.
+    /// Closed, after this number of calls that were refused with `NoSpace`.
     Closed { refused: u32 },
     /// A call said that the log is shut.
     Shut,
 }
 
-/// Repeats a call that was refused for lack of room. The fault strikes once, so the repeated call
+/// Repeats a call that was refused with `NoSpace`. The fault happens once, so the repeated call
 /// succeeds.
 fn insist<T>(refused: &mut u32, mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     for _ in 0..3 {

@@ -90,8 +90,8 @@ fn a_trim_writes_no_file_and_survives() {
     }
 }
 
-/// The log goes through many laps. So each place for the head is written in turn, and the entries
-/// below the head are used again.
+/// The log fills its entries many times over. So each place for the head is written in turn, and
+/// entries below the head are used again.
 #[test]
 fn trims_and_openings_go_round_the_entries() {
     let (mut device, _memory, mut log) = made(LogKind::NvLogging);

@@ -300,7 +300,7 @@ fn holes_become_padding_and_everything_else_stays() {
         let device = SimDevice::new(seed);
         let log = Log::open_in(device.directory(), options.clone()).expect("made");
         let mut session = log.session().expect("session");
-        // No thread looks at the frontiers here, so no record stores a durable frontier above the
+        // No call asks for the frontiers here, so no record stores a durable frontier above the
         // holes that the test makes below.
         let places: Vec<_> = (0..30)
             .map(|number| {

@@ -77,8 +77,8 @@ fn an_idle_log_does_not_wake_up() {
     while !all_asleep() {
         std::thread::yield_now();
     }
-    // A thread that was seen asleep may have been between two waits. If its counters stand still
-    // while the test works, the thread was really asleep.
+    // A thread that was seen asleep may have been about to wake up. If its counters do not change
+    // while the test works, it did not wake up.
     let mut before: (Vec<Counters>, _) = look(&logs);
     for _ in 0..50 {
         std::hint::black_box(work());

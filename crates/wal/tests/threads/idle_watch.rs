@@ -26,8 +26,7 @@ fn watchers() -> BTreeMap<String, (bool, String)> {
     found
 }
 
-/// Maximum number of looks, with work in between, before the watchers must be in the expected
-/// state.
+/// Maximum number of times that a test works and then checks whether the watchers are asleep.
 const ROUNDS: usize = 50;
 
 fn work() -> u64 {

@@ -1,5 +1,5 @@
-//! Tests of a thread that waits for another transaction of its own, and of waits that only look
-//! like a wait for the thread itself.
+//! Tests of a thread that waits for another transaction of its own, and of waits that end although
+//! they seem to be waits for the thread's own transactions.
 
 use super::PointMode::{Exclusive, Shared};
 use super::*;

@@ -42,7 +42,7 @@ pub fn open(directory: &Arc<dyn Directory>, options: &Options) -> Database {
 
 /// A log in NVRAM fails without a device call of the engine. The failed commit leaves behind locked
 /// keys, versions whose outcome is not known, and a transaction that cannot be rolled back. Calls
-/// that meet these must still return the log's failure and not wait.
+/// that need one of these must still return the log's failure and not wait.
 fn a_failed_log_is_the_reason_that_every_later_call_gives(engine: EngineKind) {
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
         let device = SimDevice::new(1);

@@ -97,7 +97,7 @@ fn whoever_holds_the_logs_head_is_named_and_can_go_on() {
     let refused = (0..10_000).find_map(|number| database.put(&table, key(number), vec![1; 200]).err());
     assert_eq!(pinned_by(&refused.expect("the log is full")), old.id());
     assert!(database.stat().unwrap().log.fullness.expect("in NVRAM") >= 700);
-    // The room that is left is for transactions that have written, and reads need none.
+    // The space that is left is for transactions that have written, and reads need no space.
     old.put(&table, "older", "2").unwrap();
     assert!(database.get(&table, key(0)).unwrap().is_some());
     old.commit().unwrap();
@@ -193,7 +193,8 @@ fn a_full_log_of_unfinished_transactions_is_opened_again() {
     device.freeze();
     drop((open, table, database));
     let mut device = device.reopen_with(1, Survival::Random);
-    // Openings that crash, each at another step, use up no room that the last opening needs.
+    // Openings that crash, each at another step, do not use up the space that the last opening
+    // needs.
     for round in 0..12 {
         let steps = 3 + round * 17 % 90;
         if let Some(memory) = device.nvram("log/log.nvram").filter(|_| round % 3 > 0) {
