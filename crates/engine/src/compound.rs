@@ -193,8 +193,8 @@ impl Transaction {
 
     /// Removes all keys of the table and returns their number. The call works as
     /// [`Transaction::delete_range`] of `..` does. Unlike
-    /// [`Database::drop_table`](crate::Database::drop_table), it is part of the transaction, and
-    /// the table stays.
+    /// [`Database::drop_table`](crate::Database::drop_table), this call is part of the transaction,
+    /// and the table stays.
     pub fn clear(&self, table: &Table) -> Result<u64> {
         self.delete_range(table, ..)
     }

@@ -108,7 +108,7 @@ impl PageMeta {
         self.flushing.store(NONE, Ordering::Release);
     }
 
-    /// Gives an unpinned clean frame that is in no table to another page.
+    /// Gives the frame to another page. The frame is clean, unpinned and in no table.
     pub fn reassign(&self, page: u64) {
         debug_assert!(self.recovery_lsn().is_none());
         self.page.store(page, Ordering::Relaxed);

@@ -160,7 +160,7 @@ impl RaftSnapshotBuilder<Types> for Builder {
     /// snapshot.
     async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, Snapshot>> {
         blocking(|| {
-            // The view is taken first, so that the sync covers all that it shows.
+            // The view is taken first, so that the sync covers all that the view shows.
             let snapshot = take(&self.0)?;
             self.0.sync()?;
             Ok(snapshot)

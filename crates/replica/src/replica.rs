@@ -199,8 +199,8 @@ impl Replica {
     /// # Errors
     /// `done` gets the error. If the write has not committed: [`Error::Inadmissible`],
     /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Cancelled`]. If this
-    /// call has not committed it, and the replicas have forgotten whether an earlier call did:
-    /// [`Error::UnknownClient`], [`Error::TooOld`]. If the outcome is not known:
+    /// call has not committed the write, and the replicas have forgotten whether an earlier call
+    /// committed it: [`Error::UnknownClient`], [`Error::TooOld`]. If the outcome is not known:
     /// [`Error::Unknown`].
     ///
     /// `done` is called exactly once. If the replica is closed before the outcome, the error is

@@ -181,8 +181,7 @@ impl Engine for MemoryDatabase {
             Closing::Own(holder) => return Err(Error::WaitsForItself { holder, contested: None }),
             Closing::Busy => {
                 engine.metrics.count_conflict();
-                // The error names a transaction as its victim: the one that would have dropped the
-                // table.
+                // The error names as its victim the transaction that would have dropped the table.
                 let victim = engine.begin(Access::ReadWrite).map_or(TxnId::NONE, |running| running.id());
                 return Err(table.busy(victim));
             }

@@ -43,9 +43,9 @@ pub struct Replay<'a, E> {
     /// Called once for each record that survived, in batches, by several threads at once, in any
     /// order. The effects of these calls must not count before the opening has succeeded.
     pub visit: &'a (dyn Fn(&Batch) -> Result<(), E> + Sync),
-    /// Called now and then with the bytes that have been read, and the bytes to read. The second
-    /// number is an upper bound, because the end of a stream is not known before the walk reaches
-    /// it.
+    /// Called now and then with the number of bytes that have been read, and the number of bytes to
+    /// be read in all. The second number is an upper bound, because the end of a stream is not
+    /// known before the walk reaches it.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 

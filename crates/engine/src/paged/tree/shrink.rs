@@ -66,7 +66,7 @@ impl Tree {
     }
 
     /// Merges the child of `parent` that holds `key` with a neighbour, if the child is underfull
-    /// and the two fit together.
+    /// and the two pages fit into one.
     fn merge_below(
         &self,
         pages: Pages<'_>,

@@ -142,7 +142,7 @@ pub(crate) struct Versions {
 /// the table's exclusive lock.
 ///
 /// A view that is older than the last load reads nothing that the leaves hold. It reads only the
-/// images that were made between the last load that it sees and the next one.
+/// images that were made between the last load that the view sees and the next load.
 #[derive(Debug, Default)]
 struct Loads {
     /// Stamp of the last load. It is [`UNDECIDED`] from before the table gets the load's keys until
