@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Name of the file that marks a directory in which a new database is being made from the
 /// quarantine.
 pub(crate) const REPAIRING: &str = "katydid.repairing";
-/// Name of that file until its content is durable.
+/// Name of the file [`REPAIRING`] until its content is durable.
 const NEW_REPAIRING: &str = "katydid.repairing.new";
 /// Name of the file that marks a folder as whole.
 const WHOLE: &str = "katydid.quarantined";

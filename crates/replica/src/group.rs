@@ -232,7 +232,7 @@ impl Group {
     }
 
     /// Confirms by a majority that this replica leads, and waits until it has applied all that was
-    /// committed when the call began. Returns the index up to which it has applied.
+    /// committed when the call began. Returns the index up to which the replica has applied.
     pub(crate) async fn linearize(&self) -> Result<u64> {
         let raft = self.raft();
         let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;

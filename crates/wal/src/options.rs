@@ -42,8 +42,8 @@ pub struct Options {
     /// ([`Append::commit`](crate::Append::commit)).
     pub streams: u16,
     /// Maximum distance of reservations from the filled frontier, in positions. Default: an eighth
-    /// of the default ring. From 4 KiB to half of `ring_bytes`; in NVRAM a larger value than half
-    /// of the ring counts as that half. The limit bounds the number of bytes whose commits one
+    /// of the default ring. From 4 KiB to half of `ring_bytes`; in NVRAM a value above half of the
+    /// ring counts as half of the ring. The limit bounds the number of bytes whose commits one
     /// preempted thread delays.
     pub run_ahead_bytes: usize,
     /// I/O method for the files of the log, and for the files of a database whose log is in NVRAM.

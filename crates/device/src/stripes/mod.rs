@@ -31,8 +31,8 @@
 //!    failed; then the page cache shows a header that never reaches the device. Bytes written to
 //!    the parts would be lost with that header. A header that another handle writes later is not
 //!    checked again: if that write fails, the gate of that handle's opening is shut.
-//! 7. A file whose header names no parts is never longer than one unit: if it is longer, the header
-//!    was lost, and its parts stay.
+//! 7. A file whose header names no parts is at most one unit long. If such a file is found longer,
+//!    its header was lost, and its parts stay.
 //!
 //! | crash while | leaves |
 //! |---|---|
