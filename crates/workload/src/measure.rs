@@ -4,8 +4,8 @@
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// The longest latency that a histogram distinguishes from longer latencies: one hour, in
-/// nanoseconds.
+/// The longest latency that is recorded, in nanoseconds: one hour. Longer latencies are recorded as
+/// one hour.
 const LONGEST: u64 = 3_600_000_000_000;
 
 /// Significant decimal digits of a recorded latency.

@@ -110,9 +110,10 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     };
     let options = Options {
         reserve_bytes: 0,
-        // With a unit, the flusher waits until the unit is full, as ELEDA's does. The run-ahead
-        // limit is then half of the ring instead of a quarter, so that threads can reserve several
-        // hops of GRASSHOPPER beyond the filled frontier.
+        // With a unit, the run-ahead limit is half of the ring instead of a quarter, so that
+        // reservations can lead the filled frontier by several of the ranges (`hop_bytes`) over
+        // which GRASSHOPPER's tracker hops. With a unit and `pipelined`, the syncer writes when the
+        // unit is full or the time of `fill` is over, as ELEDA's flusher does.
         run_ahead_bytes: case.ring_bytes / if stage.io_unit.is_some() { 2 } else { 4 },
         method: stage.method.method(),
         ..case.options(inserter).map_files(|files| FileOptions {

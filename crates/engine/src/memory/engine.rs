@@ -84,9 +84,11 @@ impl DurablePlaces for View {
 }
 
 impl Waits for View {
-    /// The syncer writes a group when the group's batching delay is over, even if all threads that
-    /// could add to the group wait for each other (the deadlock of after-durable release with group
-    /// commit). Without background threads the caller does the syncer's work here.
+    /// Called before this thread waits for another transaction. That transaction may be waiting for
+    /// a commit group that contains records of this thread (after-durable release with group
+    /// commit). With background threads nothing has to be done, because a thread of the log writes
+    /// the group when the group's time is over. With `Background::Caller` there is no such thread,
+    /// so the caller does its work here.
     fn before_wait(&self) {
         if self.background == Background::Caller {
             self.log.run_background();
@@ -147,7 +149,7 @@ pub(crate) struct PendingVersions {
     pub(crate) held: Validated,
 }
 
-/// Guards and parts that [`Engine::new`] takes over.
+/// The parts from which [`Engine::new`] makes an engine.
 pub(crate) struct Parts {
     pub(crate) options: Options,
     pub(crate) own: MemoryOptions,
@@ -273,7 +275,8 @@ impl Engine {
         let (timestamp, seen_to) = (validated.timestamp(), validated.seen_to());
         if validated.writes().len() == 0 {
             let depends = validated.depends().clone();
-            // The validated reads stay valid; this frees the transaction's slot.
+            // The transaction has written nothing, so `abort` undoes nothing and only frees the
+            // transaction's slot. The commit succeeds.
             validated.abort();
             let timestamp = seen_to;
             return Ok((Committed { place: None, depends, durability, timestamp, seen_to }, None));

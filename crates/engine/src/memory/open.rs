@@ -45,8 +45,9 @@ fn open(
         None => streams_of(own),
     };
     let folder = match &control {
-        // This is checked before a file is made in the folder. A log that this opening made would
-        // be empty, and the next opening would take it for the database's log.
+        // A database with a control file must have a log. This opening looks for the log before it
+        // makes a file in the folder: a log that this opening made would be empty, and the next
+        // opening would take it for the database's log.
         Some(_) => match directory.existing_subdirectory(LOG_FOLDER)? {
             Some(folder) if folder.list()?.iter().any(|name| LOG_FILES.contains(&name.as_str())) => folder,
             Some(_) => return Err(missing(LOG_FILES[usize::from(streams > 1)])),

@@ -8,8 +8,8 @@
 //! 2. The deferred frees of a committed transaction are made before its locks are released. If that
 //!    fails, `unfinished` makes them later: the commit stands.
 //!
-//! A crash before the commit record is durable undoes the transaction. After a later crash, restart
-//! makes those of the transaction's deferred frees that are left.
+//! After a crash before the commit record is durable, restart undoes the transaction. After a crash
+//! later than that, restart makes the deferred frees that the transaction has not made yet.
 
 use crate::durability_waiter::DurabilityWaiter;
 use crate::error::{Error, Result};
@@ -62,15 +62,16 @@ impl PagedTransaction {
         if release_now {
             engine.show_to_views(self.images.as_deref(), end);
         }
-        // The long values among the images are read before their pages are freed. Values that a
-        // rollback to a savepoint brought back are read as well, because another transaction may
-        // free their pages once the locks are released.
+        // The long values among the images are read before their pages are freed. A rollback to a
+        // savepoint may have brought a long value back whose image still refers to the value's
+        // pages. This commit does not free these pages, but another transaction may free them once
+        // the locks are released. So this commit reads such a value too.
         if let Some(images) = &self.images {
             engine.views.settle_long(images, |versions, chain| engine.read_long(versions, chain));
         }
-        // The frees come before the release of the locks, so a transaction that then locks the
-        // table exclusively finds no unreachable page. If a free fails, it is made later: the
-        // commit stands.
+        // The frees come before the release of the locks. So `verify`, which locks each table
+        // exclusively, finds no page that is marked as in use but unreachable. If a free fails, it
+        // is made later: the commit stands.
         let cleaned = if writer.has_chains() { engine.finish_commit(&mut writer) } else { Ok(()) };
         if release_now {
             if let Some(locks) = self.locks.take() {

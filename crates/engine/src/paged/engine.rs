@@ -88,7 +88,7 @@ pub(crate) struct Engine {
     pub(crate) checkpoint_begin: AtomicU64,
     /// True from a refusal for lack of space until the next checkpoint begins; while the flag is
     /// true, a checkpoint is due. The refused thread sets the flag and notifies the worker.
-    /// Relaxed, because the notification orders the store.
+    /// Relaxed, because the notification orders this write before the worker's read.
     pub(crate) lacks_space: AtomicBool,
     /// True if the next checkpoint is the first since the database was compacted. The opening sets
     /// it; the thread that takes the checkpoint reads and clears it. Relaxed, because this thread
@@ -150,7 +150,8 @@ impl LogBarrier {
         }
     }
 
-    /// Returns when every later append lies above `record`, which was appended before.
+    /// Separates `record`, which is in the log, from later records: every record whose append
+    /// begins after this call has returned lies above `record`.
     pub(crate) fn separate(&self, record: Lsn) {
         self.log.barrier();
         if let Some(floor) = &self.floor {
@@ -303,8 +304,8 @@ impl Engine {
         read_chain(&self.pool, versions.table(), chain).ok()
     }
 
-    /// Ends the images of a transaction whose locks are released. The images no longer belong to
-    /// the transaction's writer.
+    /// Ends the images of a transaction whose locks are released, and gives them back for another
+    /// transaction. The caller has taken the images out of the transaction's writer.
     pub(crate) fn end_images(&self, images: Option<Arc<TxnImages>>) {
         if let Some(images) = images {
             self.views.ended(&images);

@@ -1,5 +1,6 @@
-//! One record that changes several pages: collects latched pages and parts, logs them, and applies
-//! them.
+//! Changes of several pages by one log record. A [`Structure`] collects the latched pages and the
+//! parts of the record (a [`Part`] is a change of one page), logs the parts as one record, and
+//! applies them.
 //!
 //! The thread that builds a change has checked that each part fits its page, because a change that
 //! is in the log cannot be taken back. If a part nevertheless does not fit its page, the database
@@ -188,8 +189,8 @@ impl<'p> Structure<'p> {
 
 impl Drop for Structure<'_> {
     fn drop(&mut self) {
-        // The panic may have come when all pages were changed, but not yet the map of free pages in
-        // memory.
+        // A latched page notices a panic in the middle of the page's own change. No page notices a
+        // panic that comes when all pages are changed and the map of free pages in memory is not.
         if self.is_due && std::thread::panicking() {
             self.pages.pool.poison_torn();
         }

@@ -13,7 +13,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 const STEP: u64 = 8;
-/// Number of chunks that are reserved for openings.
+/// Number of chunks that are reserved for the Restart records of the log's openings (rule 5 of
+/// `arena.rs`).
 const OWN: u64 = 1;
 
 struct Model {
