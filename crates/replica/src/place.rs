@@ -68,6 +68,23 @@ impl Folder {
         }
         Ok(names)
     }
+
+    /// Gives the folder of the state a name that [`Place::stores`] does not count, durably. Returns
+    /// the new path.
+    fn set_aside(&self, number: u64) -> Result<PathBuf> {
+        let path = self.state().join(format!("{STORE}{number}"));
+        // An earlier folder of this number may still be under removal, so the name may be taken.
+        let mut nth = 0_u64;
+        let mut removed = path.clone();
+        while removed.exists() {
+            removed = self.state().join(format!("{REMOVED}{number}-{nth}"));
+            nth += 1;
+        }
+        let renamed = std::fs::rename(&path, &removed);
+        renamed.map_err(|error| Error::io(path.display().to_string(), error))?;
+        self.open_state()?.sync().map_err(katydid::Error::from)?;
+        Ok(removed)
+    }
 }
 
 impl Place for Folder {
@@ -101,19 +118,7 @@ impl Place for Folder {
     }
 
     fn remove_store(&self, number: u64) -> Result<()> {
-        let path = self.state().join(format!("{STORE}{number}"));
-        // An earlier folder of this number may still be under removal, so the name may be taken.
-        let mut nth = 0_u64;
-        let mut removed = path.clone();
-        while removed.exists() {
-            removed = self.state().join(format!("{REMOVED}{number}-{nth}"));
-            nth += 1;
-        }
-        let renamed = std::fs::rename(&path, &removed);
-        renamed.map_err(|error| Error::io(path.display().to_string(), error))?;
-        // The new name is durable before the first file is removed.
-        self.open_state()?.sync().map_err(katydid::Error::from)?;
-        remove(&removed)
+        remove(&self.set_aside(number)?)
     }
 }
 
@@ -137,12 +142,14 @@ mod tests {
             store
         };
         fill(1);
-        // A crash has interrupted the removal of the folder.
-        std::fs::rename(fill(2), place.state().join("removed-2-0")).expect("rename");
+        fill(2);
+        // A crash interrupts the removal of the folder, before or after its first file is removed.
+        let removed = place.set_aside(2).expect("rename");
+        assert_eq!(place.stores().expect("stores"), [1]);
         fill(2);
         place.remove_store(2).expect("remove");
         assert_eq!(place.stores().expect("stores"), [1]);
-        assert!(place.state().join("removed-2-0").exists(), "it belongs to another removal");
+        assert!(removed.exists(), "it belongs to another removal");
         place.finish_removals().expect("remove");
         assert_eq!(place.names().expect("names"), ["store-1"]);
         assert!(place.remove_store(3).is_err());

@@ -1,6 +1,8 @@
 //! Mutants of copies of a database: backups, increments, archives, dumps, compaction.
 
-use super::tests::{ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, DUMP, MEMORY_RACES};
+use super::tests::{
+    ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, CHANGES_UNITS, DUMP, LARGE_BACKUPS, LOADS_UNREAD, MEMORY_RACES, REPAIR,
+};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -129,5 +131,47 @@ pub const LIST: &[Mutant] = &[
         old: "                        self.stamp = stamp;\n                        continue;\n",
         new: "                        let _ = stamp;\n                        continue;\n",
         tests: CHANGES,
+    },
+    Mutant {
+        name: "opening an archive removes its last note",
+        file: "crates/engine/src/archive/directory.rs",
+        old: "to < last.to || to == last.to && from < to",
+        new: "to <= last.to",
+        tests: ARCHIVE,
+    },
+    Mutant {
+        name: "a feed forgets that it could not take a change",
+        file: "crates/engine/src/paged/feed/mod.rs",
+        old: "Err(error) => return Poll::Ready(Err(self.failed.insert(error).clone())),",
+        new: "Err(error) => return Poll::Ready(Err(error)),",
+        tests: CHANGES_UNITS,
+    },
+    Mutant {
+        name: "a failed backup waits for its reading thread",
+        file: "crates/engine/src/paged/copy.rs",
+        old: "        drop((chunks, give_back));\n        match thread.join() {",
+        new: "        match thread.join() {",
+        tests: LARGE_BACKUPS,
+    },
+    Mutant {
+        name: "an unread report hides that rows are lost",
+        file: "crates/cli/src/repair.rs",
+        old: "RepairOutcome::Needed => Err(Failure::Said),",
+        new: "RepairOutcome::Needed => said.and(Err(Failure::Said)),",
+        tests: REPAIR,
+    },
+    Mutant {
+        name: "an unread report hides a failed load",
+        file: "crates/cli/src/load/mod.rs",
+        old: "result.and(said)",
+        new: "said.and(result)",
+        tests: LOADS_UNREAD,
+    },
+    Mutant {
+        name: "a line on a closed standard error panics",
+        file: "crates/command/src/stderr.rs",
+        old: "let _line_is_lost = writeln!(std::io::stderr(), \"{line}\");",
+        new: "writeln!(std::io::stderr(), \"{line}\").expect(\"it is open\");",
+        tests: REPAIR,
     },
 ];
