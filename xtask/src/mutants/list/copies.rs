@@ -1,7 +1,8 @@
 //! Mutants of copies of a database: backups, increments, archives, dumps, compaction.
 
 use super::tests::{
-    ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, CHANGES_UNITS, DUMP, LARGE_BACKUPS, LOADS_UNREAD, MEMORY_RACES, REPAIR,
+    ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, CHANGES_UNITS, DUMP, LARGE_BACKUPS, LOADS_UNREAD, MEMORY_RACES,
+    REPAIR,
 };
 use crate::mutants::mutant::Mutant;
 
