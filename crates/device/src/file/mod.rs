@@ -9,8 +9,8 @@
 //!    it stopped.
 //! 2. A failed sync is reported once and never repeated here: the kernel marks the pages clean, so
 //!    a second sync of the same range would succeed without having written anything.
-//! 3. Creating a directory syncs its parent; creating, renaming and removing files is durable after
-//!    [`Directory::sync`], which syncs the directory itself.
+//! 3. Opening or creating a directory syncs its parent; creating, renaming and removing files is
+//!    durable after [`Directory::sync`], which syncs the directory itself.
 //!
 //! A crash leaves names and bytes as the rules in `directory.rs` say, nothing else.
 
@@ -33,7 +33,7 @@ use crate::os::{self, retry};
 use buffered::BufferedFile;
 use handle::Handle;
 use past_cache::PastCache;
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -51,7 +51,8 @@ pub struct FileDirectory {
 
 impl FileDirectory {
     /// Opens the directory at `path`. Missing directories are created, and each one's parent is
-    /// synced.
+    /// synced. If the directory exists, its parent is synced too, so that the entry is durable
+    /// even if the process that created the directory has died before syncing the entry.
     pub fn open(path: impl AsRef<Path>) -> Result<FileDirectory> {
         let path = path.as_ref();
         create_path(path)?;
@@ -77,6 +78,13 @@ impl FileDirectory {
         Ok(FileDirectory { fd, path, past_cache })
     }
 
+    fn stat(&self) -> Result<Stat> {
+        let fail = |errno: rustix::io::Errno| {
+            Error::from_io(Verb::Open, self.path.display().to_string(), errno.into())
+        };
+        retry(|| rustix::fs::fstat(&self.fd)).map_err(fail)
+    }
+
     fn subject(&self, name: &str) -> String {
         self.path.join(name).display().to_string()
     }
@@ -90,7 +98,7 @@ fn create_path(path: &Path) -> Result<()> {
     let fail = |error: io::Error| Error::from_io(Verb::Open, path.display().to_string(), error);
     match fs::create_dir(path) {
         Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return sync_entry(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let Some(parent) = parent_of(path) else { return Err(fail(error)) };
             create_path(parent)?;
@@ -103,6 +111,20 @@ fn create_path(path: &Path) -> Result<()> {
     }
     let Some(parent) = parent_of(path) else { return Ok(()) };
     FileDirectory::open_existing(parent)?.sync()
+}
+
+/// Makes the entry of an existing directory durable. A mount point has no entry on the device of
+/// its parent. A parent that this process may not read cannot be synced here.
+fn sync_entry(path: &Path) -> Result<()> {
+    let directory = FileDirectory::open_existing(path)?;
+    let Some(parent) = directory.path.parent() else { return Ok(()) };
+    let parent = match FileDirectory::open_existing(parent) {
+        Err(Error { cause: Cause::Io(error), .. }) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Ok(());
+        }
+        parent => parent?,
+    };
+    if parent.stat()?.st_dev == directory.stat()?.st_dev { parent.sync() } else { Ok(()) }
 }
 
 fn parent_of(path: &Path) -> Option<&Path> {

@@ -129,6 +129,28 @@ fn opening_an_existing_directory_creates_nothing() {
     assert!(FileDirectory::open(&path).is_err(), "a file is no directory");
 }
 
+/// A process may die after it has created a folder and before it has synced the folder's entry. The
+/// next process must sync that entry, or a crash of the machine loses the folder with all records
+/// that were acknowledged in it.
+#[cfg(target_os = "linux")]
+#[test]
+fn opening_an_existing_directory_syncs_its_entry() {
+    // The kernel refuses to sync a folder of `/proc`, so the refusal shows that a sync was tried.
+    let error = FileDirectory::open("/proc/self/task").expect_err("its parent cannot be synced");
+    assert_eq!(error.verb, Verb::SyncDirectory, "{error}");
+    assert!(error.to_string().contains(&format!("/proc/{}", std::process::id())), "{error}");
+    // A mount point has no entry in its parent that could be lost, and neither has the root.
+    FileDirectory::open("/proc").expect("a mount point");
+    FileDirectory::open("/").expect("the root");
+    // An entry is also found through a symbolic link and `..`.
+    let scratch = scratch();
+    FileDirectory::open(scratch.path().join("a")).expect("create");
+    std::os::unix::fs::symlink(scratch.path().join("a"), scratch.path().join("b")).expect("a link");
+    for path in ["a", "b", "a/../a", "b/."] {
+        FileDirectory::open(scratch.path().join(path)).expect(path);
+    }
+}
+
 #[test]
 fn no_room_is_typed_and_leaves_the_file_usable() {
     // `/dev/full` is the kernel's own full device.
