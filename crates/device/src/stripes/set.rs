@@ -110,12 +110,11 @@ impl Set {
             }
             None => {
                 // All directories are checked before the first write.
-                for directory in directories {
-                    if let Some(Label { set: found, .. }) = read_label(&**directory)? {
-                        return Err(fault(
-                            &**directory,
-                            StripesFault::Foreign { expected: Id::new(0), found },
-                        ));
+                for (index, directory) in directories.iter().enumerate() {
+                    if let Some(found) = read_label(&**directory)? {
+                        // The set of this directory had a label in its first directory.
+                        Self::check(&**directory, index, &found, found.set, count)?;
+                        return Err(fault(first, StripesFault::Missing));
                     }
                     Self::check_empty(&**directory)?;
                 }
