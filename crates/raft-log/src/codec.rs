@@ -24,7 +24,7 @@ const VERSION: u8 = 1;
 
 /// The state that a Raft log stores besides entries: a vote and two log ids. Each state record is
 /// complete, so the last one counts and earlier ones can be trimmed.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Remembered<V, L> {
     pub vote: Option<V>,
     pub committed: Option<L>,

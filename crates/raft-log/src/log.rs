@@ -75,6 +75,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     /// those of a Raft log with these types; [`Error::Entries`] or [`Error::Log`] if a record
     /// cannot be read; [`Error::Thread`] if the system cannot start the log's thread.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        check_suited(options.medium.kind(), options.streams.into())?;
         Self::of(Log::open(path, options)?, None)
     }
 
@@ -83,6 +84,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     /// # Errors
     /// Those of [`RaftLog::open`].
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Self> {
+        check_suited(options.medium.kind(), options.streams.into())?;
         Self::of(Log::open_in(directory, options)?, None)
     }
 
@@ -96,14 +98,13 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         options: Options,
         syncer: Arc<dyn Syncer>,
     ) -> Result<Self> {
+        check_suited(options.medium.kind(), options.streams.into())?;
         Self::of(Log::open_in(directory, options)?, Some(syncer))
     }
 
     fn of(log: Log, syncer: Option<Arc<dyn Syncer>>) -> Result<Self> {
-        let (stream, streams) = (log.first(), log.streams().len());
-        if streams != 1 || stream.kind() != LogKind::Disk {
-            return Err(Error::Unsuited { kind: stream.kind(), streams });
-        }
+        let stream = log.first();
+        check_suited(stream.kind(), log.streams().len())?;
         let (index, state) = recover::<C>(stream)?;
         let last = match index.get(index.numbers().end.wrapping_sub(1)) {
             Some(lsn) => Some(read_one::<C>(stream, lsn)?.log_id()),
@@ -183,10 +184,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     /// Changes the state and appends it. Returns the end of the record.
     pub(crate) fn change_state(&self, change: impl FnOnce(&mut State<C>)) -> Result<Lsn> {
         let mut inside = self.inside();
-        inside.change(|inside| {
-            change(&mut inside.state);
-            Ok(inside.append_state()?.end)
-        })
+        inside.change(|inside| Ok(inside.append_state(change)?.end))
     }
 
     /// Appends entries, which can be read when this returns. Returns the end of the last entry's
@@ -234,8 +232,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
             if inside.state.purged.as_ref().is_some_and(|before| before.index() >= purged.index()) {
                 return Ok(None);
             }
-            inside.state.purged = Some(purged.clone());
-            let state = inside.append_state()?;
+            let state = inside.append_state(|state| state.purged = Some(purged.clone()))?;
             let next = purged.index().saturating_add(1);
             inside.tail.trim_before(next);
             let first = inside.index.trim_before(next);
@@ -316,9 +313,14 @@ impl<C: RaftTypeConfig> Inside<C> {
         change(self).inspect_err(|error| self.failure = Some(Arc::new(error.clone())))
     }
 
-    fn append_state(&mut self) -> Result<Appended> {
-        let payload = encode("state", &self.state)?;
-        Ok(self.session.append(&Append::new(STATE, &[&payload]))?)
+    /// Appends the changed state. If that fails, the state stays as it was.
+    fn append_state(&mut self, change: impl FnOnce(&mut State<C>)) -> Result<Appended> {
+        let mut state = self.state.clone();
+        change(&mut state);
+        let payload = encode("state", &state)?;
+        let appended = self.session.append(&Append::new(STATE, &[&payload]))?;
+        self.state = state;
+        Ok(appended)
     }
 
     fn append_entry(&mut self, entry: &C::Entry) -> Result<Lsn> {
@@ -365,6 +367,12 @@ fn recover<C: RaftTypeConfig>(stream: &Stream) -> Result<(EntryIndex, State<C>)>
         Some(failure) => Err(failure),
         None => Ok((index?, state)),
     }
+}
+
+/// Fails unless a log of this kind is suited to a Raft log. Called with the options before the log
+/// is opened, because an opening makes a log of the wrong kind in an empty folder.
+fn check_suited(kind: LogKind, streams: usize) -> Result<()> {
+    if streams == 1 && kind == LogKind::Disk { Ok(()) } else { Err(Error::Unsuited { kind, streams }) }
 }
 
 fn check_number(expected: u64, found: u64, at: Lsn) -> Result<()> {

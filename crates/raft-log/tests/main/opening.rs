@@ -4,7 +4,7 @@
 use crate::Types;
 use crate::crashes::{entry, id, options, vote};
 use katydid_device::{Fault, SimDevice, Verb};
-use katydid_raft_log::wal::{Append, Kind, Log, Options};
+use katydid_raft_log::wal::{Append, Kind, Log, LogKind, Options};
 use katydid_raft_log::{Error, RaftLog};
 use openraft::RaftLogReader;
 use openraft::alias::EntryOf;
@@ -78,7 +78,46 @@ fn a_log_of_another_program_or_kind_is_refused() {
     drop(log);
     let error = RaftLog::<Types>::open_in(device.directory(), options()).expect_err("another program's");
     assert!(matches!(error, Error::Foreign { .. }), "{error}");
-    let options = Options { streams: 2, ..options() };
-    let error = RaftLog::<Types>::open_in(SimDevice::new(2).directory(), options).expect_err("two streams");
-    assert!(matches!(error, Error::Unsuited { streams: 2, .. }), "{error}");
+}
+
+#[test]
+fn unsuited_options_are_refused_and_leave_the_folder_as_it_was() {
+    let two_streams = Options { streams: 2, ..options() };
+    let nvram = Options { medium: LogKind::NvRing.into(), ..options() };
+    let device = SimDevice::new(1);
+    for unsuited in [two_streams, nvram] {
+        let error = RaftLog::<Types>::open_in(device.directory(), unsuited).expect_err("unsuited");
+        assert!(matches!(error, Error::Unsuited { .. }), "{error}");
+        assert_eq!(device.directory().list().expect("list"), [""; 0]);
+    }
+    RaftLog::<Types>::open_in(device.directory(), options()).expect("the folder can still be used");
+}
+
+/// Makes a log with two entries, a vote and a committed log id, and closes it.
+async fn closed_log() -> RaftLog<Types> {
+    let device = SimDevice::new(1);
+    let mut log = RaftLog::<Types>::open_in(device.directory(), options()).expect("open");
+    log.blocking_append([entry(1, 0, 100), entry(1, 1, 100)]).await.expect("append");
+    log.save_vote(&vote(1)).await.expect("vote");
+    log.save_committed(Some(id(1, 0))).await.expect("committed");
+    log.close().expect("close");
+    log
+}
+
+/// A caller that repeats a failed call must not be told that the value was saved by the first call.
+#[test]
+fn what_a_failed_call_did_not_save_is_not_read() {
+    Types::run(async {
+        let mut log = closed_log().await;
+        for _ in 0..2 {
+            log.save_committed(Some(id(1, 1))).await.expect_err("the log is closed");
+            assert_eq!(log.read_committed().await.expect("committed"), Some(id(1, 0)));
+        }
+        let mut log = closed_log().await;
+        log.save_vote(&vote(2)).await.expect_err("the log is closed");
+        assert_eq!(log.read_vote().await.expect("vote"), Some(vote(1)));
+        let mut log = closed_log().await;
+        log.purge(id(1, 0)).await.expect_err("the log is closed");
+        assert_eq!(log.get_log_state().await.expect("state").last_purged_log_id, None);
+    });
 }
