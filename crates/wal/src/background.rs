@@ -159,6 +159,28 @@ mod tests {
         });
     }
 
+    /// A program that only polls must be told about the good position, whatever it pushed before.
+    #[test]
+    fn a_position_beyond_the_end_does_not_hide_later_ones() {
+        on_every_design(|_, log| {
+            let mut session = log.session().expect("session");
+            let mut queue = log.completions();
+            let none = crate::Dependencies::default();
+            for level in [Durability::Written, Durability::Durable] {
+                let beyond = log.first().reserved().plus(1 << 40);
+                queue.push(log.first().at(beyond), &none, level, "beyond");
+                let end = session.append(&Append::new(Kind::USER, &[b"record"])).expect("append").end;
+                queue.push(log.first().at(end), &none, level, "good");
+                let mut told = Vec::new();
+                for _ in 0..4 {
+                    log.run_background();
+                    queue.poll_with(|which, outcome| told.push((which, outcome.is_ok())));
+                }
+                assert_eq!(told, [("beyond", false), ("good", true)], "{level:?}");
+            }
+        });
+    }
+
     #[test]
     fn whoever_needs_a_segment_prepares_it() {
         on_every_design(|_, log| {

@@ -205,8 +205,11 @@ impl Memory {
             return false;
         }
         if at.end > seen.requested {
-            seen.requested = at.end;
-            log.core(at.stream).request(at.end, level);
+            let core = log.core(at.stream);
+            // A position beyond the end is requested only up to the end, so later pushes of lower
+            // positions must request again.
+            seen.requested = at.end.min(core.frontiers().reserved());
+            core.request(at.end, level);
         }
         true
     }
