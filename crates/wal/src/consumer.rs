@@ -7,6 +7,7 @@ use crate::consumers::{ConsumerPlace, OpenConsumer};
 use crate::core::locked;
 use crate::error::{Error, ReadError};
 use crate::log::Log;
+use crate::stream::Stream;
 use katydid_kernels::lsn::Lsn;
 
 /// Longest name in bytes.
@@ -141,6 +142,15 @@ impl Consumer {
         Ok(self.log.stat_of(&self.name, kept))
     }
 
+    /// Returns the error for a lost consumer at these positions: it names a stream that was trimmed
+    /// above its position.
+    fn lost(&self, from: &[Lsn]) -> ReadError {
+        let starts = self.log.streams().iter().map(Stream::start);
+        let mut trimmed = from.iter().copied().zip(starts).filter(|(at, start)| at < start);
+        let (at, start) = trimmed.next().unwrap_or((from[0], self.log.first().start()));
+        ReadError::Trimmed { at, start }
+    }
+
     fn gone(&self) -> Error {
         Error::ConsumerGone { name: self.name.clone() }
     }
@@ -162,8 +172,7 @@ impl Consumer {
         let mut all = locked(&consumers.kept);
         let kept = all.get_mut(&self.name).ok_or_else(|| self.gone())?;
         if !kept.pin.is_held() {
-            let at = kept.place.from[0];
-            return Err(ReadError::Trimmed { at, start: self.log.first().start() }.into());
+            return Err(self.lost(&kept.place.from).into());
         }
         let from: Vec<Lsn> = from.iter().zip(&kept.place.from).map(|(new, old)| *new.max(old)).collect();
         // The new pin is set before the old one is dropped: the log still has everything from

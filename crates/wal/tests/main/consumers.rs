@@ -2,7 +2,10 @@
 //! position, and retain the log.
 
 use katydid_device::{Create, Method, SimDevice, Survival};
-use katydid_wal::{Append, Background, Error, FileOptions, Kind, Log, Lsn, OpenError, Options, ReadError};
+use katydid_wal::{
+    Append, Background, CommitStamp, Error, FileOptions, Kind, Log, Lsn, OpenError, Options, ReadError,
+    Stream,
+};
 
 fn options() -> Options {
     Options {
@@ -123,6 +126,28 @@ fn a_consumer_that_is_too_far_behind_is_lost_in_every_opening() {
     log.close().expect("close");
     let log = Log::open_in(device.directory(), options()).expect("open");
     assert_eq!(place(&log), (1, from, true));
+}
+
+#[test]
+fn a_lost_consumer_is_told_which_stream_was_trimmed() {
+    let device = SimDevice::new(1);
+    let log = Log::open_in(device.directory(), Options { streams: 2, ..options() }).expect("open");
+    let from: Vec<Lsn> = log.streams().iter().map(Stream::durable).collect();
+    let consumer = log.consumer("c", 10_000, 1, &from).expect("consumer");
+    let trimmed = &log.streams()[1];
+    let mut session = trimmed.session().expect("session");
+    for _ in 0..100 {
+        let append = Append::new(Kind::USER, &[&[7; 300]]).stamp(CommitStamp::new(1));
+        session.append(&append).expect("append");
+    }
+    trimmed.trim(trimmed.sync().expect("sync")).expect("trim");
+    match consumer.acknowledge(2, &from) {
+        Err(Error::Read(ReadError::Trimmed { at, start })) => {
+            assert_eq!((at, start), (from[1], trimmed.start()));
+            assert!(at < start);
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
