@@ -164,11 +164,11 @@ impl EntryIndex {
     }
 
     fn add(&mut self, number: u64, position: EntryPosition) -> Result<(), EntryError> {
-        let first = *self.first.get_or_insert(number);
-        let expected = first + self.positions.len() as u64;
+        let expected = self.next_number().unwrap_or(number);
         if number != expected || number == u64::MAX {
             return Err(EntryError::OutOfOrder { found: number, expected, at: position.lsn });
         }
+        self.first.get_or_insert(number);
         self.positions.push_back(position);
         Ok(())
     }
@@ -224,6 +224,11 @@ mod tests {
             assert!(matches!(error, EntryError::OutOfOrder { found, expected: 10, .. } if found == number));
         }
         assert_eq!(entries, index(7..10), "nothing has changed");
+        // The number that follows this one does not exist.
+        let mut fresh = EntryIndex::new();
+        fresh.add(u64::MAX, position(7)).expect_err("no number can follow");
+        assert_eq!(fresh, EntryIndex::new(), "nothing has changed");
+        fresh.add(7, position(7)).expect("any other number");
         assert_eq!((entries.get(6), entries.get(7), entries.get(10)), (None, Some(position(7).lsn), None));
     }
 
