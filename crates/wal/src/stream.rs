@@ -339,6 +339,13 @@ impl Stream {
         let _turn = locked(&truncations.turn);
         let ends = self.log.ends();
         let (retention, stream) = (&self.log.retention, self.core.stream.index());
+        // The retention keeps the position for good, so the position is checked first.
+        if to > retention.owner(stream) {
+            self.check_cut(to).map_err(|error| match error {
+                Error::Read(ReadError::Device(error)) => error.into(),
+                error => error,
+            })?;
+        }
         core.trim(retention.trim(stream, to, &ends, |to| truncations.start_below(to)))?;
         if core.fullness().is_some_and(|taken| taken >= PINNED_SHARE) {
             // In NVRAM only trims make room, so pins must not keep the log full.

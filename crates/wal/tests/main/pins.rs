@@ -95,6 +95,33 @@ fn a_pin_that_is_too_far_behind_is_lost_and_others_are_not() {
     assert!(!short.is_held());
 }
 
+/// A refused trim must lose no pin and must not stand in the way of later calls.
+#[test]
+fn a_trim_to_a_place_where_no_record_starts_changes_nothing() {
+    for kind in LogKind::ALL {
+        let memory = NvramOptions { bytes: 256 << 10, ..NvramOptions::default() };
+        let files = options(1).medium.files().expect("files");
+        let medium = MediumSettings { files, memory, entries: 0 }.medium(kind);
+        let log =
+            Log::open_in(SimDevice::new(1).directory(), Options { medium, ..options(1) }).expect("open");
+        let (stream, mut session) = (log.first(), log.session().expect("session"));
+        let places = fill(&mut session, 30);
+        log.sync().expect("sync");
+        let short = log.pin(&[places[5]], 1 << 10).expect("pin");
+        stream.trim(places[3]).expect("trim");
+        // The positions of a log whose records lie apart are multiples of 8.
+        let refused = stream.trim(Lsn::new(places[20].get() + 4));
+        assert!(matches!(refused, Err(Error::Read(ReadError::Corrupt { .. }))), "{kind}: {refused:?}");
+        assert_eq!((stream.start(), stream.trimmed_to(), short.is_held()), (places[3], places[3], true));
+        drop(log.pin(&[places[10]], u64::MAX).expect("the log has this record"));
+        let all = log.pin_all(u64::MAX);
+        assert_eq!(all.from(), [places[3]]);
+        drop((short, all));
+        stream.trim(places[10]).expect("trim");
+        assert_eq!((stream.start(), stream.trimmed_to()), (places[10], places[10]), "{kind}");
+    }
+}
+
 #[test]
 fn a_pin_is_only_had_where_the_log_could_begin() {
     let log = Log::open_in(SimDevice::new(1).directory(), options(1)).expect("open");
