@@ -195,10 +195,40 @@ pub(crate) fn inspect(
     survey: &Survey,
     state: &ControlState,
 ) -> Result<(ControlState, Inspected), OpenError> {
-    let source = region(directory, survey, state, Persistence::Auto)?;
+    let source = match survey.region || state.incarnation > 0 {
+        true => region(directory, survey, state, Persistence::Auto)?,
+        false => unmade(state),
+    };
     let state = source.state;
     let judgement = judge(&source, &state, &mut NoVisitor)?;
     Ok((state, Inspected { source: Arc::new(source), judgement, segments: Vec::new(), refused: Ok(()) }))
+}
+
+/// Returns an empty log for a log whose region was never made, because a crash interrupted the
+/// making of the log. Its small region is in this process only.
+fn unmade(state: &ControlState) -> RegionLog {
+    let (bytes, entries) = (16 << 10, 64);
+    let region = Arc::new(NvRegion::memory(region_bytes(state.log, bytes, entries)));
+    RegionLog { memory: memory(state.log, region, bytes, entries), start: state.start, state: *state }
+}
+
+/// Returns the number of bytes of the region of a log of this kind.
+fn region_bytes(kind: LogKind, bytes: u64, entries: u64) -> u64 {
+    match kind {
+        LogKind::NvEntries | LogKind::NvLogging => Entries::region_bytes(kind, entries, bytes),
+        LogKind::Disk | LogKind::NvDirect | LogKind::NvRing => RING_AT + bytes,
+    }
+}
+
+fn memory(kind: LogKind, region: Arc<NvRegion>, bytes: u64, entries: u64) -> FoundMemory {
+    let ring = |region, when| FoundMemory::Ring(NvRing::new(region, bytes, when));
+    match kind {
+        LogKind::NvEntries | LogKind::NvLogging => {
+            FoundMemory::Apart(Entries::new(kind, region, entries, bytes))
+        }
+        LogKind::NvDirect => ring(region, PersistPoint::Appended),
+        LogKind::Disk | LogKind::NvRing => ring(region, PersistPoint::Committed),
+    }
 }
 
 /// Opens the log's region, and makes it if the log was never used; refuses the region of another
@@ -213,11 +243,7 @@ fn region(
     let file = || REGION_NAME.to_owned();
     let used = state.incarnation > 0;
     let ControlState { segment_bytes: bytes, entries, .. } = *state;
-    let region_bytes = match state.log {
-        LogKind::NvEntries | LogKind::NvLogging => Entries::region_bytes(state.log, entries, bytes),
-        LogKind::Disk | LogKind::NvDirect | LogKind::NvRing => RING_AT + bytes,
-    };
-    let region = directory.nvram(REGION_NAME, region_bytes, want)?;
+    let region = directory.nvram(REGION_NAME, region_bytes(state.log, bytes, entries), want)?;
     let mut block = Box::new([0; SEALED_BYTES]);
     // SAFETY: the caller has the region alone.
     block.copy_from_slice(unsafe { region.slice(0, SEALED_BYTES as u64) });
@@ -241,14 +267,7 @@ fn region(
         // Nothing was ever appended: a crash may have torn the header.
         Ok(_) | Err(SealFault::Blank | SealFault::Broken) => {}
     }
-    let ring = |region, when| FoundMemory::Ring(NvRing::new(region, bytes, when));
-    let memory = match state.log {
-        LogKind::NvEntries | LogKind::NvLogging => {
-            FoundMemory::Apart(Entries::new(state.log, region, entries, bytes))
-        }
-        LogKind::NvDirect => ring(region, PersistPoint::Appended),
-        LogKind::Disk | LogKind::NvRing => ring(region, PersistPoint::Committed),
-    };
+    let memory = memory(state.log, region, bytes, entries);
     let state = match &memory {
         FoundMemory::Apart(entries) if used => {
             entries.pointers().map_or(*state, |pointers| pointers.correct(state))

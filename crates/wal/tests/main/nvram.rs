@@ -2,7 +2,7 @@
 //! opening refuses.
 
 use katydid_device::nvram::Persistence;
-use katydid_device::{Directory, MemoryDirectory, NvramFault};
+use katydid_device::{Directory, MemoryDirectory, NvramFault, SimDevice, Survival};
 use katydid_wal::testing::{conformance_in_nvram, crash};
 use katydid_wal::{
     Append, AppendClass, AppendError, Appended, Durability, Error, FileOptions, Finding, InserterKind,
@@ -139,6 +139,34 @@ fn it_can_be_inspected_and_is_not_changed() {
                 .filter(|record| record.as_ref().is_ok_and(|record| record.kind.is_user()));
             assert_eq!(users.count(), 5);
         }
+    }
+}
+
+/// The machine crashes at each step of making a log.
+#[test]
+fn a_log_that_was_made_in_part_can_be_inspected_and_is_not_changed() {
+    for kind in KINDS {
+        let mut inspected = 0;
+        for step in 0.. {
+            let device = SimDevice::new(step);
+            device.crash_at(step);
+            let made = Log::open_in(device.directory(), options(kind)).map(drop);
+            let device = device.reopen_with(step, Survival::DropAll);
+            let directory = device.directory();
+            let before = directory.list().expect("list");
+            if let Ok(found) = inspect(directory.as_ref()) {
+                let found = found.first().expect("one stream").clone();
+                assert_eq!((found.kind, found.segment_bytes), (kind, 64 << 10));
+                assert_eq!(found.records().expect("records").filter(|record| record.is_err()).count(), 0);
+                inspected += usize::from(!before.contains(&"log.nvram".to_owned()));
+            }
+            assert_eq!(directory.list().expect("list"), before, "{kind}, step {step}");
+            append(&Log::open_in(directory, options(kind)).expect("made at last"), 3);
+            if made.is_ok() {
+                break;
+            }
+        }
+        assert!(inspected > 0, "{kind}: no crash left a log without its region");
     }
 }
 
