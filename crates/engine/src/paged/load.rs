@@ -130,6 +130,8 @@ impl PagedLoad {
         if engine.exchange_loaded(self.table.tree, self.tree).is_err() {
             return Err(engine.poison("a bulk load is committed, and its table could not get its keys"));
         }
+        // They lead to leaves of the former tree.
+        self.table.hints.forget();
         engine.views.loaded(&self.table.versions);
         drop(room);
         // Invariant 4 covers a failure.

@@ -7,8 +7,9 @@
 //! Why a stale hint does no harm: the page is taken only if, with its latch held exclusively, it is
 //! a leaf of this table whose fences are around the key. Such a page is the leaf of the key: the
 //! fences of a table's leaves do not overlap, a leaf that is merged away is formatted as a free
-//! page under its latch, and table ids are never reused. A page that is not in memory, or whose
-//! latch is held, is left to the descent.
+//! page under its latch, and table ids are never reused. A bulk load frees the leaves of the
+//! table's former tree and does not format them, so it makes the table forget its hints. A page
+//! that is not in memory, or whose latch is held, is left to the descent.
 //!
 //! A crash loses the hints.
 
@@ -41,6 +42,14 @@ impl LeafHints {
     #[inline]
     pub(crate) fn mine(&self) -> &LeafHint {
         &self.0[shard_of_thread()]
+    }
+
+    /// Forgets all hints. The caller has the table's exclusive lock, so no thread changes the table
+    /// meanwhile.
+    pub(crate) fn forget(&self) {
+        for hint in &self.0 {
+            hint.0.store(0, Ordering::Relaxed);
+        }
     }
 }
 
