@@ -23,7 +23,7 @@ use crate::ids::TableId;
 use crate::latch::Mutex;
 use crate::paged::page::Value;
 use crate::paged::tree::Chain;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -170,6 +170,12 @@ pub(super) struct ImageState {
     private: Vec<Private>,
     /// Keys and values of `private`.
     bytes: Vec<u8>,
+    /// Keys of `private`, by table, whose images were not published because no view needed them. No
+    /// later image of such a key is kept, because it would have the transaction's own value, and it
+    /// would be published if no view needed the key's older images by then.
+    held_back: HashMap<usize, HashSet<Box<[u8]>>>,
+    /// Bytes of the keys in `held_back`.
+    held_back_bytes: usize,
     pub(super) published: Vec<KeyPlace>,
     /// Long values among the images, published or not.
     long: Vec<(KeyPlace, Chain)>,
@@ -202,15 +208,24 @@ impl ImageState {
         const KEPT: usize = KEPT_BYTES / size_of::<Private>();
         self.private.clear();
         self.bytes.clear();
+        self.clear_held_back();
         if self.private.capacity() > KEPT || self.bytes.capacity() > KEPT_BYTES {
             self.private.shrink_to(KEPT);
             self.bytes.shrink_to(KEPT_BYTES);
         }
     }
 
+    #[inline]
+    fn clear_held_back(&mut self) {
+        if self.held_back_bytes > 0 {
+            self.held_back = HashMap::new();
+            self.held_back_bytes = 0;
+        }
+    }
+
     /// Bytes of the images that are not published.
     pub(super) fn private_bytes(&self) -> usize {
-        self.bytes.len() + self.private.len() * size_of::<Private>()
+        self.bytes.len() + self.private.len() * size_of::<Private>() + self.held_back_bytes
     }
 
     fn store(&mut self, bytes: &[u8]) -> Range<usize> {
@@ -219,7 +234,8 @@ impl ImageState {
         from..self.bytes.len()
     }
 
-    /// Keeps an image, unless the last image kept is of the same key.
+    /// Keeps an image, unless the last image kept is of the same key, or an image of the key is held
+    /// back.
     fn remember(&mut self, versions: &Arc<Versions>, key: &[u8], before: Option<Value<'_>>) {
         let table = match self.tables.iter().position(|known| Arc::ptr_eq(known, versions)) {
             Some(table) => table,
@@ -232,6 +248,9 @@ impl ImageState {
             && last.table == table
             && self.bytes[last.key.clone()] == *key
         {
+            return;
+        }
+        if self.held_back.get(&table).is_some_and(|keys| keys.contains(key)) {
             return;
         }
         let key_at = self.store(key);
@@ -272,6 +291,9 @@ impl ImageState {
         let from = if newest > self.flushed { 0 } else { self.private.len() - 1 };
         let begin = self.private[from].key.start;
         self.flushed = self.flushed.max(newest);
+        if from == 0 {
+            self.clear_held_back();
+        }
         let writer = self.outcome();
         let (mut published, mut kept) = (0, from);
         for at in from..self.private.len() {
@@ -289,6 +311,9 @@ impl ImageState {
                 }
                 Publishing::Doubled => {}
                 Publishing::Unneeded => {
+                    if self.held_back.entry(*table).or_default().insert(key.into()) {
+                        self.held_back_bytes += key.len() + size_of::<Box<[u8]>>();
+                    }
                     self.private.swap(kept, at);
                     kept += 1;
                 }
