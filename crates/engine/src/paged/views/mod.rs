@@ -44,7 +44,7 @@ use crate::paged::page::Value;
 use crate::paged::tree::Chain;
 use crate::pause::{self, PausePoint};
 use crate::stat::OldestView;
-use images::{ImageState, KeyPlace, Phase, Settled};
+use images::{Forgotten, ImageState, KeyPlace, Phase, Settled};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -201,6 +201,9 @@ impl Views {
         if self.count.load(Ordering::SeqCst) != 0 {
             self.publish(&mut kept);
         }
+        if let Some(tables) = &kept.forgotten {
+            self.registry.lock().add_forgotten(stamp, tables);
+        }
         if images.has_long() && self.count.load(Ordering::SeqCst) == 0 {
             // No view will need the long values.
             drop(images.take_long(&mut kept));
@@ -341,7 +344,8 @@ impl Views {
     /// after the outcome was stored. If the loop visits T before, T reads a stamp above the view's,
     /// because the view has raised `clock` already, and the view never sees T. If the loop does not
     /// visit T, T's `state` was `ENDED` after `clock` was raised. Then T had ended, or T keeps its
-    /// first image later and reads a higher stamp.
+    /// first image later and reads a higher stamp. If T has stopped keeping images, reads a higher
+    /// stamp, and commits before the visit, T's commit names its tables to the view.
     pub(crate) fn open(&self, reserved: impl FnOnce() -> Lsn) -> View {
         let shared = Arc::new(Shared::default());
         let stamp = {
@@ -372,6 +376,7 @@ impl Views {
                 Phase::Committed { .. } => {}
             }
         }
+        view.take_forgotten();
         view.limit = reserved();
         view
     }
@@ -411,6 +416,14 @@ impl Views {
 }
 
 impl Registry {
+    /// Names the tables of a transaction that kept no images to the views below its stamp. A view
+    /// that has visited the transaction knows these tables already.
+    fn add_forgotten(&self, stamp: Stamp, tables: &Forgotten) {
+        for entry in self.open.iter().take_while(|entry| entry.stamp < stamp) {
+            entry.shared.add_forgotten(tables.clone());
+        }
+    }
+
     /// Puts the images that the newest view below `stamp` needs into its list, and removes the
     /// others. Returns the bytes that were freed.
     fn settle_in(&mut self, stamp: Stamp, mut home: CommittedImages) -> usize {

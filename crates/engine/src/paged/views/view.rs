@@ -11,9 +11,11 @@
 //! has read the pages.
 
 use super::Views;
+use super::images::Forgotten;
 use super::versions::{Before, Stamp, Versions};
 use crate::direction::Direction;
 use crate::error::{Error, Result};
+use crate::latch::Mutex;
 use crate::paged::page::Value;
 use crate::paged::pool::Pool;
 use crate::paged::table::PagedTable;
@@ -29,11 +31,18 @@ pub(super) struct Shared {
     /// Bytes of all images when the view was given up; zero if it was not. Stored (Release) before
     /// the view's images are removed; loaded (Acquire) by the reader after each read.
     given_up: AtomicU64,
+    /// Names of tables, for `View::forgotten`, from transactions that commit while the view opens.
+    forgotten: Mutex<Vec<Forgotten>>,
 }
 
 impl Shared {
     pub(super) fn give_up(&self, bytes: u64) {
         self.given_up.store(bytes.max(1), Ordering::Release);
+    }
+
+    /// Notes tables that a transaction above the view's stamp changed without keeping images.
+    pub(super) fn add_forgotten(&self, tables: Forgotten) {
+        self.forgotten.lock().push(tables);
     }
 }
 
@@ -49,7 +58,7 @@ pub(crate) struct View {
     /// it.
     pub(super) limit: Lsn,
     /// Tables that transactions have changed without keeping images.
-    pub(super) forgotten: Vec<super::images::Forgotten>,
+    pub(super) forgotten: Vec<Forgotten>,
 }
 
 /// A value as a reader has found it.
@@ -82,6 +91,11 @@ impl ViewedValue {
 impl View {
     pub(super) fn new(stamp: Stamp, shared: Arc<Shared>) -> Self {
         View { stamp, shared, depends: Lsn::ZERO, limit: Lsn::ZERO, forgotten: Vec::new() }
+    }
+
+    /// Takes over the tables that were noted while the view opened.
+    pub(super) fn take_forgotten(&mut self) {
+        self.forgotten.append(&mut self.shared.forgotten.lock());
     }
 
     /// Returns the position on which reads depend. `newest` is the end of the last commit that the

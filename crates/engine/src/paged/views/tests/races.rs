@@ -4,7 +4,7 @@ use super::super::versions::{Before, Versions};
 use super::super::{TxnImages, Views};
 use crate::paged::page::Value;
 use crate::pause::{PausePoint, with_hook};
-use crate::{Lsn, TableId};
+use crate::{Database, Error, Lsn, Options, PagedOptions, TableId, Transaction};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -59,6 +59,54 @@ fn no_view_shows_the_first_of_two_changes() {
         if was_last {
             assert!(latch > 2, "the change takes latches");
             break;
+        }
+    }
+}
+
+/// A transaction has changed too much to keep images. While a view opens, another transaction
+/// changes a value and commits; the first transaction copies that value, and commits, too. The view
+/// must not show the copy together with the former value.
+#[test]
+fn a_view_does_not_show_part_of_what_commits_while_it_opens() {
+    let pages = PagedOptions { page_bytes: 4096, view_bytes_max: 64 << 10, ..PagedOptions::default() };
+    let database =
+        Database::in_memory_with(Options { engine: pages.into(), ..Options::default() }).expect("open");
+    let table = database.table("t").expect("table");
+    let fill =
+        |txn: &Transaction, value: u8| (0..250).try_for_each(|key: u8| txn.put(&table, [key], [value; 500]));
+    database.transact(|txn| fill(txn, 1)).expect("fill");
+    for key in ["copy", "original"] {
+        database.put(&table, key, "old").expect("put");
+    }
+    let writer = database.begin().expect("begin");
+    fill(&writer, 2).expect("fill");
+    let (stamped, writer) = (Cell::new(0), RefCell::new(Some(writer)));
+    let hook = {
+        let (database, table) = (database.clone(), table.clone());
+        move |place| match place {
+            PausePoint::Stamped => stamped.set(stamped.get() + 1),
+            // The view has raised the clock, and holds no latch.
+            PausePoint::Latch if stamped.get() == 2 => {
+                let Some(writer) = writer.take() else { return };
+                database.put(&table, "original", "new").expect("put");
+                let value = writer.get_for_update(&table, "original").expect("get").expect("the original");
+                assert_eq!(value, b"new");
+                writer.put(&table, "copy", value).expect("put");
+                writer.commit().expect("commit");
+            }
+            _ => {}
+        }
+    };
+    let view = with_hook(hook, || database.begin_read_only().expect("begin"));
+    assert_eq!(database.get(&table, "copy").expect("get").as_deref(), Some(&b"new"[..]));
+    let unknown = view.get(&table, [0]);
+    assert!(matches!(unknown, Err(Error::ViewTooOld { .. })), "no image was kept: {unknown:?}");
+    match (view.get(&table, "copy"), view.get(&table, "original")) {
+        (Ok(copy), Ok(original)) => assert_eq!(copy, original),
+        (copy, original) => {
+            for outcome in [copy, original] {
+                assert!(matches!(outcome, Ok(_) | Err(Error::ViewTooOld { .. })), "{outcome:?}");
+            }
         }
     }
 }
