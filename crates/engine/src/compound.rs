@@ -182,10 +182,15 @@ impl Transaction {
     pub fn delete_range(&self, table: &Table, keys: impl KeyRange) -> Result<u64> {
         self.check_access()?;
         let bounds = keys.into_bounds();
+        self.wholly(|| self.delete_between(table, bounds))
+    }
+
+    /// Runs `change`. If it fails, undoes what it has written.
+    pub(crate) fn wholly<T>(&self, change: impl FnOnce() -> Result<T>) -> Result<T> {
         let savepoint = self.savepoint();
-        let outcome = self.delete_between(table, bounds);
+        let outcome = change();
         if outcome.is_err() {
-            // If the deletions cannot be undone, the transaction can only roll back.
+            // If the writes cannot be undone, the transaction can only roll back.
             let _outcome = self.rollback_to(&savepoint);
         }
         outcome

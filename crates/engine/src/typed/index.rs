@@ -25,7 +25,8 @@ pub struct Index<K, V, I> {
     finds: Arc<KeyExtractor<K, V, I>>,
 }
 
-/// A table with indexes. Every write of a row updates the indexes in the same transaction.
+/// A table with indexes. Every write of a row updates the indexes in the same transaction. After an
+/// error the row and the indexes are unchanged.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -86,14 +87,16 @@ impl<K: Key, V: Value, I: Key> Index<K, V, I> {
 
     /// Deletes all entries and makes them again from the rows, for an index that is added to a
     /// table with rows, or whose function has changed. All changes belong to `txn`, which must fit
-    /// into the log.
+    /// into the log. After an error the entries are unchanged.
     pub fn rebuild(&self, txn: &Transaction, rows: &TypedTable<K, V>) -> Result<()> {
-        self.entries.delete_range(txn, ..)?;
-        for row in rows.range(txn, ..) {
-            let (key, value) = row?;
-            self.replace(txn, &key, None, Some(&value))?;
-        }
-        Ok(())
+        txn.wholly(|| {
+            self.entries.delete_range(txn, ..)?;
+            for row in rows.range(txn, ..) {
+                let (key, value) = row?;
+                self.replace(txn, &key, None, Some(&value))?;
+            }
+            Ok(())
+        })
     }
 
     fn found(&self, key: &K, value: Option<&V>) -> Vec<Vec<u8>> {
@@ -173,15 +176,18 @@ impl<K: Key + 'static, V: Value + 'static> IndexedTable<K, V> {
         let old = old.map(|value| self.rows.value(&bytes, &value)).transpose()?;
         let new = change(old.as_ref());
         let value = new.as_deref().map(|new| self.rows.value(&bytes, new)).transpose()?;
-        for index in &self.indexes {
-            index.replace(txn, &key, old.as_ref(), value.as_ref())?;
-        }
-        match new {
-            Some(new) => txn.put(self.rows.table(), &bytes, new)?,
-            None if old.is_some() => _ = txn.delete(self.rows.table(), &bytes)?,
-            None => {}
-        }
-        Ok(old.is_some())
+        let write = || -> Result<bool> {
+            for index in &self.indexes {
+                index.replace(txn, &key, old.as_ref(), value.as_ref())?;
+            }
+            match new {
+                Some(new) => txn.put(self.rows.table(), &bytes, new)?,
+                None if old.is_some() => _ = txn.delete(self.rows.table(), &bytes)?,
+                None => {}
+            }
+            Ok(old.is_some())
+        };
+        if self.indexes.is_empty() { write() } else { txn.wholly(write) }
     }
 }
 

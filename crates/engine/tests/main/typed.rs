@@ -3,7 +3,7 @@
 
 use crate::common::{self, options_for};
 use katydid::typed::{Index, IndexedTable, TypedTable};
-use katydid::{Database, EngineKind, Error, Prefix, Result};
+use katydid::{Database, EngineKind, Error, Prefix, Result, VALUE_BYTES_MAX};
 use katydid_device::MemoryDirectory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -14,6 +14,7 @@ suite! {
     what_is_not_of_the_type_is_named_and_the_transaction_goes_on,
     indexes_have_the_entries_of_the_rows,
     an_index_is_made_of_rows_that_were_there,
+    an_index_has_the_entries_of_the_rows_after_an_error,
 }
 
 fn in_memory(engine: EngineKind) -> Database {
@@ -167,4 +168,27 @@ fn an_index_is_made_of_rows_that_were_there(engine: EngineKind) {
     assert_eq!(all(words.keys(&txn, "green")), [1, 2]);
     assert_eq!(all(words.keys(&txn, "green").rev()), [2, 1]);
     assert_eq!(words.entries().count(&txn, ..).unwrap(), 3);
+}
+
+fn an_index_has_the_entries_of_the_rows_after_an_error(engine: EngineKind) {
+    let database = in_memory(engine);
+    let table = |name| database.table(name).unwrap();
+    let (words, lengths) = (words(table("words")), odd_lengths(table("lengths")));
+    let rows = IndexedTable::new(TypedTable::new(table("rows"))).with(&lengths);
+    let with_words = rows.clone().with(&words);
+    let too_long_a_word = "w".repeat(2001);
+    let txn = database.begin().unwrap();
+    with_words.put(&txn, 1u16, "red").unwrap();
+    let refused = with_words.put(&txn, 1u16, &too_long_a_word);
+    assert!(matches!(refused, Err(Error::KeyTooLong { .. })), "{refused:?}");
+    let refused = rows.put(&txn, 2u16, "x".repeat(VALUE_BYTES_MAX + 1));
+    assert!(matches!(refused, Err(Error::ValueTooLong { .. })), "{refused:?}");
+    rows.put(&txn, 3u16, &too_long_a_word).unwrap();
+    let refused = words.rebuild(&txn, rows.rows());
+    assert!(matches!(refused, Err(Error::KeyTooLong { .. })), "{refused:?}");
+    txn.commit().unwrap();
+    let txn = database.begin().unwrap();
+    assert_eq!(all(rows.rows().range(&txn, ..)), [(1, "red".to_owned()), (3, too_long_a_word)]);
+    assert_eq!(all(words.entries().range(&txn, ..)), [(("red".to_owned(), 1), ())]);
+    assert_eq!(all(lengths.entries().range(&txn, ..)), [((3, 1), ()), ((2001, 3), ())]);
 }
