@@ -166,9 +166,14 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         txn.last(&self.table)?.map(|row| self.row(row)).transpose()
     }
 
-    /// Removes the least key, and returns it with its value. See [`Transaction::pop_first`].
+    /// Removes the least key, and returns it with its value. See [`Transaction::pop_first`]. A row
+    /// that cannot be decoded stays.
     pub fn pop_first(&self, txn: &Transaction) -> Result<Option<(K, V)>> {
-        txn.pop_first(&self.table)?.map(|row| self.row(row)).transpose()
+        let first = txn.range_for_update(&self.table, ..).limit(1).next();
+        let Some((key, value)) = first.transpose()? else { return Ok(None) };
+        let row = (self.key(&key)?, self.value(&key, &value)?);
+        txn.delete(&self.table, &key)?;
+        Ok(Some(row))
     }
 
     /// Returns whether the table has no key. See [`Transaction::is_empty`].

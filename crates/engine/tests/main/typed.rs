@@ -82,6 +82,9 @@ fn what_is_not_of_the_type_is_named_and_the_transaction_goes_on(engine: EngineKi
         ),
         "{rows:?}"
     );
+    let refused = table.pop_first(&txn).unwrap_err();
+    assert!(matches!(refused, Error::Undecodable { .. }), "{refused}");
+    assert!(txn.contains(table.table(), 1u32.to_be_bytes()).unwrap(), "what is not returned stays");
     let refused = table.update(&txn, 1u32, |_| unreachable!("it is not given what is no value")).unwrap_err();
     assert!(matches!(refused, Error::Undecodable { .. }), "{refused}");
     table.put(&txn, 1u32, "good").unwrap();
