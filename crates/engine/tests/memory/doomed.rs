@@ -115,6 +115,28 @@ fn an_absence_that_does_not_hold_any_more_is_noticed_before_a_key_is_said_to_exi
     }
 }
 
+/// A transaction is told that a key exists, and then reads a range to its end, which it had begun
+/// before.
+#[test]
+fn a_range_that_goes_on_after_a_refusal_is_validated_before_the_next_one() {
+    let database = open();
+    let table = database.table("t").unwrap();
+    database.put(&table, "a", "there").unwrap();
+    let earlier = database.begin().unwrap();
+    let txn = database.begin().unwrap();
+    let mut rows = txn.range(&table, ..);
+    assert_eq!(rows.next().unwrap().unwrap().0, b"a");
+    let told = txn.insert(&table, "a", "mine").unwrap_err();
+    assert!(matches!(told, Error::KeyExists { .. }), "{told}");
+    assert!(rows.next().is_none());
+    // The row `b` is written together with `c`, so a transaction that finds no `b` finds no `c`.
+    earlier.put(&table, "b", "1").unwrap();
+    earlier.put(&table, "c", "1").unwrap();
+    earlier.commit().unwrap();
+    let told = txn.insert(&table, "c", "mine").unwrap_err();
+    assert!(told.is_retryable(), "{told}");
+}
+
 #[test]
 fn a_key_that_exists_beside_all_that_was_read_is_told_of_and_the_transaction_goes_on() {
     let database = open();

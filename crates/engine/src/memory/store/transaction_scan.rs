@@ -1,10 +1,10 @@
 //! A transaction's scan of an interval of keys, in either direction. The transaction's own writes
 //! hide the versions of other transactions.
 //!
-//! The transaction's `passed` has exactly the interval that the scan has passed over: up to the
-//! last key that the scan has returned, or up to the bound if the scan has ended. `reads` has each
-//! record whose value was seen, even if an own write hides the value: after a rollback to a
-//! savepoint the value may no longer be hidden.
+//! The transaction's `passed` has exactly the interval that the scan has passed over, in one piece
+//! or several: up to the last key that the scan has returned, or up to the bound if the scan has
+//! ended. `reads` has each record whose value was seen, even if an own write hides the value: after
+//! a rollback to a savepoint the value may no longer be hidden.
 
 use super::index::Reached;
 use super::record::{Key, Record, Value};
@@ -181,9 +181,11 @@ impl Scan {
         }
     }
 
-    /// Adds the scan's interval to the transaction's `passed`.
+    /// Adds the rest of the scan's interval to the transaction's `passed`, unless `passed` has it
+    /// already. An interval that was validated does not grow, so that the next validation need not
+    /// look at it again.
     fn enter(&mut self, running: &mut ActiveTxn) {
-        if running.is_read_only() || self.passed.is_some() {
+        if running.is_read_only() || self.passed.is_some_and(|at| at >= running.validated.passed) {
             return;
         }
         let (table, from, to) = (self.table.clone(), self.from.clone(), self.to.clone());
