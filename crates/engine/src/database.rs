@@ -697,7 +697,9 @@ impl Database {
     /// Checks the database while it is open, and returns the faults found. In the paged engine the
     /// call checks every page, the order of every tree, the map of free pages and the log. The call
     /// waits for the transactions that use a table, and locks all tables meanwhile. In the memory
-    /// engine the call checks the order of keys and the log, and delays no transaction.
+    /// engine the call checks the order of keys and the log, and delays no transaction. `progress`
+    /// may use the database. In the paged engine it must not use keys, because the call has locked
+    /// the tables.
     ///
     /// # Errors
     /// `Error::Conflict` if the call could not lock all tables in time, `Error::WaitsForItself` if

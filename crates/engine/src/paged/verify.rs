@@ -4,6 +4,7 @@ use crate::Lsn;
 use crate::control::{Control, Shutdown};
 use crate::directory::LOG_FOLDER;
 use crate::error::{Error, Result};
+use crate::ids::TableId;
 use crate::limits::VERIFY_CACHE_BYTES;
 use crate::lock::{TableMode, TxnLocks};
 use crate::paged::catalog::CATALOG;
@@ -13,10 +14,11 @@ use crate::paged::engine::Engine;
 use crate::paged::page::PageId;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::{self, check_file};
-use crate::paged::tree::{Reached, verify_maps};
+use crate::paged::tree::{Reached, Tree, verify_maps};
 use crate::report::{VerifyProgress, VerifyReport};
 use katydid_device::Directory;
 use katydid_wal::{Finding, Reader, inspect};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 impl PagedDatabase {
@@ -30,8 +32,7 @@ impl PagedDatabase {
             let outcome = self.verify_locked(&mut held.locks, progress.as_ref());
             drop(held);
             match outcome {
-                Ok(Some(report)) => return Ok(report),
-                Ok(None) => {}
+                Ok(report) => return Ok(report),
                 Err(error) if error.asks_to_run_again() && left > 0 => left -= 1,
                 Err(error) => return Err(error),
             }
@@ -39,32 +40,44 @@ impl PagedDatabase {
         }
     }
 
-    /// Checks the database under locks on all tables. Returns `None` if a table was created before
-    /// all locks were held.
-    fn verify_locked(
-        &self,
-        locks: &mut TxnLocks,
-        progress: Option<&VerifyProgress>,
-    ) -> Result<Option<VerifyReport>> {
+    /// Checks the database under locks on all tables. The catalog is frozen only while the check
+    /// reads the catalog's own pages, because the progress callback may use the catalog. So other
+    /// threads can create tables during the check, which then checks these tables as well.
+    fn verify_locked(&self, locks: &mut TxnLocks, progress: Option<&VerifyProgress>) -> Result<VerifyReport> {
         let engine = self.engine();
-        let tables = {
-            let _catalog = self.freeze_catalog()?;
-            self.catalog()?
-        };
-        for (name, tree) in &tables.tables {
-            engine.locks.space(tree.table).set_name(name);
-            engine.granted(|| engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive))?;
-        }
-        let _catalog = self.freeze_catalog()?;
-        if self.catalog()? != tables {
-            return Ok(None);
-        }
         let mut report = VerifyReport { clean: false, ..VerifyReport::default() };
-        let pages = engine.space.stat().pages;
-        verify_trees(&engine.pool, pages, &tables, progress, &mut report)?;
+        let mut check = TreeCheck::begin(&engine.pool, progress);
+        let mut locked = HashSet::new();
+        loop {
+            engine.check_open()?;
+            let frozen = self.freeze_catalog()?;
+            let catalog = self.catalog()?;
+            check.set_pages(engine.space.stat().pages);
+            let left = catalog.tables.iter().filter(|(_, tree)| !check.tables.contains(&tree.table));
+            let left: Vec<_> = left.collect();
+            if left.is_empty() {
+                check.verify_rest(&catalog, &mut report)?;
+                break;
+            }
+            let all_locked = left.iter().all(|(_, tree)| locked.contains(&tree.table));
+            for (name, tree) in left.iter().filter(|(_, tree)| !locked.contains(&tree.table)) {
+                // The catalog is frozen, so this does not bring back the name before a rename.
+                engine.locks.space(tree.table).set_name(name);
+            }
+            drop(frozen);
+            // A table that was dropped before its lock was acquired is not in the next catalog.
+            for (name, tree) in left {
+                if all_locked {
+                    check.verify_table(name, tree, &mut report)?;
+                } else if locked.insert(tree.table) {
+                    engine.granted(|| engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive))?;
+                }
+            }
+        }
+        check.tell_end();
         engine.verify_log(&mut report)?;
         engine.check_open()?;
-        Ok(Some(report))
+        Ok(report)
     }
 }
 
@@ -114,7 +127,15 @@ pub(crate) fn verify_in(
         DoubleWrite::open(&nowhere, katydid_device::Method::Buffered, control.database, page_bytes)?;
     let pool = Pool::new(file, double_write, page_bytes, VERIFY_CACHE_BYTES, Arc::new(NoLog));
     match read_catalog(&pool) {
-        Ok(tables) => verify_trees(&pool, pages, &tables, progress.as_ref(), &mut report)?,
+        Ok(catalog) => {
+            let mut check = TreeCheck::begin(&pool, progress.as_ref());
+            check.set_pages(pages);
+            for (name, tree) in &catalog.tables {
+                check.verify_table(name, tree, &mut report)?;
+            }
+            check.verify_rest(&catalog, &mut report)?;
+            check.tell_end();
+        }
         Err(error) => report.note(Err(error))?,
     }
     Ok(report)
@@ -138,46 +159,69 @@ impl WalBarrier for NoLog {
     }
 }
 
-fn verify_trees(
-    pool: &Pool,
+/// A check of all pages.
+struct TreeCheck<'a> {
+    pool: &'a Pool,
+    progress: Option<&'a VerifyProgress>,
+    reached: Reached,
+    /// Number of pages in the file.
     pages: u64,
-    catalog: &Catalog,
-    progress: Option<&VerifyProgress>,
-    report: &mut VerifyReport,
-) -> Result<()> {
-    let tell = |done| {
-        if let Some(progress) = progress {
-            progress(done, pages);
-        }
-    };
-    let mut reached = Reached::new(pages);
-    for page in [PageId::new(0), PageId::FIRST_MAP] {
-        let noted = reached.note(page);
-        report.note(noted)?;
+    /// The tables that are checked.
+    tables: HashSet<TableId>,
+}
+
+impl<'a> TreeCheck<'a> {
+    fn begin(pool: &'a Pool, progress: Option<&'a VerifyProgress>) -> Self {
+        TreeCheck { pool, progress, reached: Reached::default(), pages: 0, tables: HashSet::new() }
     }
-    report.pages += 1;
-    let before = report.keys;
-    CATALOG.verify(pool, &mut reached, report)?;
-    report.keys = before;
-    for (name, tree) in &catalog.tables {
-        tell(report.pages);
+
+    /// Sets the number of pages, which never falls.
+    fn set_pages(&mut self, pages: u64) {
+        self.pages = pages;
+        self.reached.extend_to(pages);
+    }
+
+    fn tell(&self, done: u64) {
+        if let Some(progress) = self.progress {
+            progress(done, self.pages);
+        }
+    }
+
+    /// Reports the end of the check to the caller.
+    fn tell_end(&self) {
+        self.tell(self.pages);
+    }
+
+    /// Checks the tree of a table, which no thread changes meanwhile.
+    fn verify_table(&mut self, name: &str, tree: &Tree, report: &mut VerifyReport) -> Result<()> {
+        self.tell(report.pages);
         let faults = report.faults.len();
-        tree.verify(pool, &mut reached, report)?;
+        tree.verify(self.pool, &mut self.reached, report)?;
         report.tables += 1;
         for fault in &mut report.faults[faults..] {
             fault.place = format!("table {name:?}, {}", fault.place);
         }
+        self.tables.insert(tree.table);
+        Ok(())
     }
-    // An interrupted load leaves a tree until the next opening. Its keys do not count, because they
-    // are not the table's.
-    for load in &catalog.loads {
+
+    /// Checks the other pages: those of the catalog, of interrupted loads, and of the maps. No
+    /// thread changes the catalog meanwhile, and all tables are checked.
+    fn verify_rest(&mut self, catalog: &Catalog, report: &mut VerifyReport) -> Result<()> {
+        for page in [PageId::new(0), PageId::FIRST_MAP] {
+            let noted = self.reached.note(page);
+            report.note(noted)?;
+        }
+        report.pages += 1;
+        // An interrupted load leaves a tree until the next opening. Its keys do not count, because
+        // they are not the table's.
         let before = report.keys;
-        load.tree.verify(pool, &mut reached, report)?;
+        for tree in [CATALOG].into_iter().chain(catalog.loads.iter().map(|load| load.tree)) {
+            tree.verify(self.pool, &mut self.reached, report)?;
+        }
         report.keys = before;
+        verify_maps(self.pool, &self.reached, report)
     }
-    verify_maps(pool, &reached, report)?;
-    tell(pages);
-    Ok(())
 }
 
 fn walk_log(mut reader: Reader, report: &mut VerifyReport) -> Result<()> {

@@ -18,6 +18,7 @@ suite! {
     callbacks_of_a_closed_database_still_run,
     callbacks_of_a_dropped_session_run,
     a_progress_callback_that_panics_leaves_no_lock_behind,
+    a_progress_callback_may_look_at_the_database_and_create_a_table,
     a_body_that_conflicts_runs_again_and_its_callback_once,
     a_body_that_fails_leaves_its_callback_unrun,
 }
@@ -205,6 +206,31 @@ fn a_progress_callback_that_panics_leaves_no_lock_behind(engine: EngineKind) {
         common::assert_sound(&database.verify(None).expect("it can be checked again"));
     }
     database.close().unwrap();
+}
+
+/// The check must not hold the catalog while it calls the progress callback.
+fn a_progress_callback_may_look_at_the_database_and_create_a_table(engine: EngineKind) {
+    let database = Database::in_memory_with(options_for(engine)).unwrap();
+    let tables = ["a", "b"].map(|name| database.table(name).unwrap());
+    for number in 0..500_u32 {
+        let txn = database.begin().unwrap();
+        for table in &tables {
+            txn.put(table, number.to_be_bytes(), [1; 100]).unwrap();
+        }
+        txn.commit().unwrap();
+    }
+    let used = database.clone();
+    let progress = move |_, _| {
+        let made = used.table("made meanwhile").unwrap();
+        assert_eq!(used.tables().unwrap(), ["a", "b", made.name()]);
+        assert_eq!(used.stat().unwrap().tables, 3);
+        assert!(used.open_table("none").unwrap().is_none());
+    };
+    common::assert_sound(&database.verify(Some(Arc::new(progress))).unwrap());
+    let report = database.verify(None).unwrap();
+    common::assert_sound(&report);
+    assert_eq!((report.tables, report.keys), (3, 1000));
+    database.put(&database.table("made meanwhile").unwrap(), "k", "v").unwrap();
 }
 
 /// Each body reads and writes one key, so that most meet a conflict; each callback reports its

@@ -16,16 +16,17 @@ use crate::{Error, Result, TableId, VerifyReport};
 const FAULTS_MAX: usize = 1000;
 
 /// Pages of the file that something leads to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Reached {
     words: Vec<u64>,
     pages: u64,
 }
 
 impl Reached {
-    /// Begins with no page, in a file of `pages` pages.
-    pub(crate) fn new(pages: u64) -> Self {
-        Reached { words: vec![0; pages.div_ceil(64) as usize], pages }
+    /// Raises the number of the file's pages to `pages`, which is zero at first.
+    pub(crate) fn extend_to(&mut self, pages: u64) {
+        self.words.resize(pages.div_ceil(64) as usize, 0);
+        self.pages = pages;
     }
 
     /// Notes that something leads to a page. Fails if something else leads there, too.

@@ -286,7 +286,8 @@ impl Rig {
     /// Checks the pages and maps. `trees` are all trees of the file.
     pub(super) fn verify(&self, trees: &[Tree]) -> VerifyReport {
         let mut report = VerifyReport::default();
-        let mut reached = Reached::new(self.space.stat().pages);
+        let mut reached = Reached::default();
+        reached.extend_to(self.space.stat().pages);
         for page in [PageId::CATALOG_ROOT].iter().filter(|root| trees.iter().all(|tree| tree.root != **root))
         {
             reached.note(*page).expect("a page of the file");
