@@ -1,9 +1,10 @@
 //! Tests of crashes after each step of a load, and of the next opening, which may be read-only.
 
 use super::{LoadRecords, PagedLoad};
+use crate::control;
 use crate::engine::{Engine as _, EngineLoad};
 use crate::options::Access;
-use crate::{Database, Options, PagedOptions, Result};
+use crate::{Database, Options, PagedOptions, RepairMode, Result};
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::{AppendClass, Background};
 use std::collections::BTreeMap;
@@ -86,6 +87,19 @@ fn the_next_opening_ends_a_load_or_takes_it_back() {
         assert!(database.drop_table("t").expect("drop"));
         let space = database.paged().engine().space.stat();
         assert_eq!(space.pages - space.free, 3, "step {step}: header, map and catalog");
+    }
+}
+
+/// A crash leaves the former tree of a loaded table, and the control file is lost.
+#[test]
+fn a_repair_keeps_the_rows_of_a_load_that_had_not_freed_the_former_tree() {
+    for step in 3..=5 {
+        let device = crashed_behind(step);
+        device.directory().remove(control::FILE_NAME).expect("remove");
+        let report = Database::repair_in(device.directory(), RepairMode::Apply).expect("repair");
+        assert_eq!(report.losses, [], "step {step}");
+        let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+        assert_eq!(contents(&database), rows(), "step {step}");
     }
 }
 

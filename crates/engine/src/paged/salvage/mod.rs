@@ -58,7 +58,7 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
     let pool = found.pool()?;
     let replayed = found.replay(&pool, &mut salvage)?;
     let pages = (found.pages.len()? / found.page_bytes as u64).max(replayed.pages);
-    let survey = Survey::of(&pool, pages, &replayed.unfit)?;
+    let mut survey = Survey::of(&pool, pages, &replayed.unfit)?;
     let ahead = survey.pages_from(replayed.end);
     if ahead > 0 && replayed.is_short {
         salvage.notes.push(format!(
@@ -66,6 +66,9 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
         ));
     }
     let tables = tables(&pool, &survey, &replayed, &mut salvage)?;
+    for (table, root) in &tables.loaded {
+        survey.leave_out_replaced(&pool, *table, *root)?;
+    }
     let known: HashSet<TableId> = tables.names.values().copied().collect();
     for (name, table) in &tables.names {
         rows.table(name)?;
@@ -74,14 +77,15 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
             salvage.notes.push(format!("a bulk load into table {name:?} was under way: the table is empty"));
             continue;
         }
-        let of = Rows { pool: &pool, table: *table, leaves: survey.leaves(*table), replayed: &replayed };
+        let leaves = &survey.leaves(*table);
+        let of = Rows { pool: &pool, table: *table, leaves, replayed: &replayed };
         of.give(name, &mut salvage.losses, &mut |key, value| rows.row(key, value))?;
     }
     if salvage.losses.iter().any(|loss| matches!(loss, Loss::Tables { .. })) {
         for table in survey.tables().filter(|table| *table != TableId::CATALOG && !known.contains(table)) {
             let name = unused_name(&tables.names, table);
             rows.table(&name)?;
-            let of = Rows { pool: &pool, table, leaves: survey.leaves(table), replayed: &replayed };
+            let of = Rows { pool: &pool, table, leaves: &survey.leaves(table), replayed: &replayed };
             of.give(&name, &mut salvage.losses, &mut |key, value| rows.row(key, value))?;
         }
     }
@@ -100,12 +104,15 @@ struct Tables {
     names: BTreeMap<String, TableId>,
     /// Tables that were being loaded in bulk.
     loading: HashSet<TableId>,
+    /// The committed bulk loads: their tables, and the roots of the trees that are to be freed.
+    loaded: Vec<(TableId, PageId)>,
 }
 
 /// Returns the tables that the readable part of the catalog names.
 fn tables(pool: &Pool, survey: &Survey, replayed: &Replayed, salvage: &mut Salvage) -> Result<Tables> {
     let (mut tables, mut losses) = (Tables::default(), Vec::new());
-    let catalog = Rows { pool, table: TableId::CATALOG, leaves: survey.leaves(TableId::CATALOG), replayed };
+    let leaves = &survey.leaves(TableId::CATALOG);
+    let catalog = Rows { pool, table: TableId::CATALOG, leaves, replayed };
     catalog.give("", &mut losses, &mut |name, entry| {
         match (catalog::key_of(name), catalog::decode(name, entry)) {
             (CatalogKey::Table(name), Ok(tree)) => {
@@ -114,7 +121,9 @@ fn tables(pool: &Pool, survey: &Survey, replayed: &Replayed, salvage: &mut Salva
             (CatalogKey::Load { table, is_committed: false }, _) => {
                 tables.loading.insert(table);
             }
-            (CatalogKey::Load { is_committed: true, .. }, _) => {}
+            (CatalogKey::Load { table, is_committed: true }, Ok(tree)) => {
+                tables.loaded.push((table, tree.root));
+            }
             (CatalogKey::Malformed, _) => salvage.notes.push(catalog::malformed(name).to_string()),
             (_, Err(error)) => salvage.notes.push(error.to_string()),
         }

@@ -5,7 +5,10 @@
 //! keep their bytes, so without this rule deleted rows would come back.
 //!
 //! In a sound file, two leaves of a table never cover the same key. If two leaves do, the device
-//! has returned an older version of one of them, and the leaf with the lower LSN does not count.
+//! has returned an older version of one of them, and the leaf with the lower LSN does not count. A
+//! committed bulk load has a second tree with its table's id until this tree is freed (`load`). If
+//! that tree is the table's former one, its root is an empty leaf that covers all keys of the
+//! table, and does not count.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -29,6 +32,7 @@ pub(super) type KeysBetween = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The leaves that count, of all tables.
 pub(super) struct Survey {
+    /// In no order, and before the rule for leaves that cover the same key.
     leaves: BTreeMap<TableId, Vec<Leaf>>,
 }
 
@@ -79,8 +83,19 @@ impl Survey {
         for (table, leaf) in leaves {
             survey.leaves.entry(table).or_default().push(leaf);
         }
-        survey.leaves.values_mut().for_each(|leaves| *leaves = without_overlaps(std::mem::take(leaves)));
         Ok(survey)
+    }
+
+    /// Leaves out the root of the tree that a committed load of the table has replaced: the load
+    /// entry's root `page`, if it is an empty leaf.
+    pub(super) fn leave_out_replaced(&mut self, pool: &Pool, table: TableId, page: PageId) -> Result<()> {
+        let Some(leaves) = self.leaves.get_mut(&table) else { return Ok(()) };
+        if let Some(at) = leaves.iter().position(|leaf| leaf.page == page)
+            && pool.read(page)?.leaf()?.is_empty()
+        {
+            leaves.swap_remove(at);
+        }
+        Ok(())
     }
 
     /// Tables that have a leaf.
@@ -89,8 +104,8 @@ impl Survey {
     }
 
     /// The leaves of a table, in the order of their keys.
-    pub(super) fn leaves(&self, table: TableId) -> &[Leaf] {
-        self.leaves.get(&table).map_or(&[], Vec::as_slice)
+    pub(super) fn leaves(&self, table: TableId) -> Vec<Leaf> {
+        self.leaves.get(&table).map_or_else(Vec::new, |leaves| without_overlaps(leaves.clone()))
     }
 
     /// Number of leaves that have this LSN or a greater one.
