@@ -260,4 +260,18 @@ pub const LIST: &[Mutant] = &[
         new: "to.extend(self.to_be_bytes());",
         tests: TYPED_KEYS,
     },
+    Mutant {
+        name: "typed: a failed write of an indexed row leaves its entries",
+        file: "crates/engine/src/typed/index.rs",
+        old: "if self.indexes.is_empty() { write() } else { txn.wholly(write) }",
+        new: "write()",
+        tests: TYPED,
+    },
+    Mutant {
+        name: "the rest of a scan is not validated after an insertion was refused",
+        file: "crates/engine/src/memory/store/transaction_scan.rs",
+        old: "self.passed.is_some_and(|at| at >= running.validated.passed)",
+        new: "self.passed.is_some()",
+        tests: MEMORY,
+    },
 ];

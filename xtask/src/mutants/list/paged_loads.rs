@@ -60,4 +60,18 @@ pub const LIST: &[Mutant] = &[
         new: "era.is_none_or(|_| true).then_some(&first.before)",
         tests: BULK_LOADS,
     },
+    Mutant {
+        name: "a load leaves the hints that lead to leaves of the former tree",
+        file: "crates/engine/src/paged/load.rs",
+        old: "        self.table.hints.forget();",
+        new: "",
+        tests: BULK_LOADS,
+    },
+    Mutant {
+        name: "a repair takes the former root of a loaded table for its newest leaf",
+        file: "crates/engine/src/paged/salvage/mod.rs",
+        old: "        survey.leave_out_replaced(&pool, *table, *root)?;",
+        new: "        let _ = (table, root);",
+        tests: LOAD_STEPS,
+    },
 ];

@@ -1,7 +1,7 @@
 //! Mutants of the paged engine's read views: when images are kept and published, the instant of a
 //! commit, and which changes need an image.
 
-use super::tests::{VIEWS, VIEWS_IN_ORDERS, VIEWS_MODEL};
+use super::tests::{VIEWS, VIEWS_IN_ORDERS, VIEWS_MODEL, VIEWS_RACES};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -175,5 +175,19 @@ pub const LIST: &[Mutant] = &[
         old: "        if bytes != 0 || self.has_forgotten(table.tree.table) {",
         new: "        if bytes != 0 {",
         tests: VIEWS,
+    },
+    Mutant {
+        name: "a second image of a key is kept beside one that is held back",
+        file: "crates/engine/src/paged/views/images.rs",
+        old: "self.held_back.get(&table).is_some_and(|keys| keys.contains(key))",
+        new: "false",
+        tests: VIEWS_RACES,
+    },
+    Mutant {
+        name: "a commit without images does not name its tables to a view that opens",
+        file: "crates/engine/src/paged/views/mod.rs",
+        old: "            self.registry.lock().add_forgotten(stamp, tables);",
+        new: "            let _ = (stamp, tables);",
+        tests: VIEWS_RACES,
     },
 ];
