@@ -193,6 +193,7 @@ impl Transaction {
             // If the writes cannot be undone, the transaction can only roll back.
             let _outcome = self.rollback_to(&savepoint);
         }
+        self.forget_savepoint(&savepoint);
         outcome
     }
 

@@ -192,6 +192,7 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
     pass_on! { mut
         fn savepoint(&mut self) -> u64;
         fn rollback_to(&mut self, savepoint: u64) -> Result<()>;
+        fn forget_savepoint(&mut self, savepoint: u64);
         fn commit(&mut self) -> Result<CommitStamp>;
         fn submit(&mut self) -> Result<Ticket>;
         fn rollback(&mut self) -> Result<()>;

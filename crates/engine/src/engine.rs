@@ -205,6 +205,9 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     fn savepoint(&mut self) -> u64;
     /// See [`crate::Transaction::rollback_to`].
     fn rollback_to(&mut self, savepoint: u64) -> Result<()>;
+    /// Forgets a savepoint and all later ones, to which the transaction will not roll back. Keeps
+    /// what was written since.
+    fn forget_savepoint(&mut self, savepoint: u64);
 
     /// See [`crate::Transaction::commit`].
     fn commit(&mut self) -> Result<CommitStamp>;

@@ -304,6 +304,11 @@ impl Transaction {
         Savepoint { opening, txn, serial: self.of.borrow_mut().savepoint() }
     }
 
+    /// Forgets a savepoint of this transaction and all later ones.
+    pub(crate) fn forget_savepoint(&self, savepoint: &Savepoint) {
+        self.of.borrow_mut().forget_savepoint(savepoint.serial);
+    }
+
     /// Undoes everything that the transaction has written since `savepoint`. The savepoint stays
     /// valid; later savepoints do not. The transaction keeps its locks.
     ///

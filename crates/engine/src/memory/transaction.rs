@@ -269,6 +269,15 @@ impl EngineTransaction for MemoryTransaction {
         self.savepoints
     }
 
+    fn forget_savepoint(&mut self, savepoint: u64) {
+        self.in_force.truncate(self.in_force.partition_point(|(serial, _)| *serial < savepoint));
+        if self.in_force.is_empty()
+            && let Some(running) = &mut self.running
+        {
+            running.forget_savepoints();
+        }
+    }
+
     fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
         self.check()?;
         let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint);

@@ -468,6 +468,10 @@ impl EngineTransaction for PagedTransaction {
         self.savepoints
     }
 
+    fn forget_savepoint(&mut self, savepoint: u64) {
+        self.in_force.truncate(self.in_force.partition_point(|(serial, _)| *serial < savepoint));
+    }
+
     fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
         self.check()?;
         let place = self.in_force.iter().position(|(serial, _)| *serial == savepoint);

@@ -3,7 +3,7 @@
 
 use crate::common::{self, options_for};
 use katydid::typed::{Index, IndexedTable, TypedTable};
-use katydid::{Database, EngineKind, Error, Prefix, Result, VALUE_BYTES_MAX};
+use katydid::{Database, EngineKind, EngineOptions, Error, Prefix, Result, VALUE_BYTES_MAX};
 use katydid_device::MemoryDirectory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -15,6 +15,7 @@ suite! {
     indexes_have_the_entries_of_the_rows,
     an_index_is_made_of_rows_that_were_there,
     an_index_has_the_entries_of_the_rows_after_an_error,
+    the_former_values_of_an_indexed_row_take_no_memory,
 }
 
 fn in_memory(engine: EngineKind) -> Database {
@@ -194,4 +195,27 @@ fn an_index_has_the_entries_of_the_rows_after_an_error(engine: EngineKind) {
     assert_eq!(all(rows.rows().range(&txn, ..)), [(1, "red".to_owned()), (3, too_long_a_word)]);
     assert_eq!(all(words.entries().range(&txn, ..)), [(("red".to_owned(), 1), ())]);
     assert_eq!(all(lengths.entries().range(&txn, ..)), [((3, 1), ()), ((2001, 3), ())]);
+}
+
+/// One transaction changes a row many times, also between a savepoint of its own and the rollback.
+fn the_former_values_of_an_indexed_row_take_no_memory(engine: EngineKind) {
+    let mut options = options_for(engine);
+    if let EngineOptions::Memory(memory) = &mut options.engine {
+        memory.memory_bytes = 1 << 20;
+    }
+    let database = Database::in_memory_with(options).unwrap();
+    let lengths = odd_lengths(database.table("lengths").unwrap());
+    let rows = IndexedTable::new(TypedTable::new(database.table("rows").unwrap())).with(&lengths);
+    let txn = database.begin().unwrap();
+    for length in 0..100 {
+        rows.put(&txn, 1u16, "x".repeat(30_000 + length)).unwrap();
+    }
+    let savepoint = txn.savepoint();
+    rows.put(&txn, 1u16, "y").unwrap();
+    txn.rollback_to(&savepoint).unwrap();
+    txn.commit().unwrap();
+    let txn = database.begin().unwrap();
+    assert_eq!(rows.rows().get(&txn, 1u16).unwrap(), Some("x".repeat(30_099)));
+    assert_eq!(all(lengths.keys(&txn, 30_099u64)), [1]);
+    assert_eq!(lengths.entries().count(&txn, ..).unwrap(), 1);
 }

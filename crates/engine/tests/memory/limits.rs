@@ -55,3 +55,23 @@ fn a_table_that_is_not_dropped_in_time_is_a_conflict_of_a_transaction_with_a_num
     user.commit().unwrap();
     assert!(database.drop_table("t").unwrap());
 }
+
+#[test]
+fn what_was_rolled_back_to_a_savepoint_takes_no_memory() {
+    let (database, table) = super::open(super::MIB);
+    let txn = database.begin().unwrap();
+    txn.put(&table, "kept", "first").unwrap();
+    for round in 0..100_u8 {
+        let savepoint = txn.savepoint();
+        txn.put(&table, [round], [round; 50_000]).unwrap();
+        txn.put(&table, [round], [round; 60_000]).unwrap();
+        txn.put(&table, "kept", [round; 50_000]).unwrap();
+        assert!(txn.delete(&table, "kept").unwrap());
+        txn.rollback_to(&savepoint).unwrap();
+    }
+    txn.commit().unwrap();
+    let (other, same) = super::open(super::MIB);
+    other.put(&same, "kept", "first").unwrap();
+    assert_eq!(super::used(&database), super::used(&other));
+    assert_eq!(database.get(&table, "kept").unwrap().as_deref(), Some(&b"first"[..]));
+}

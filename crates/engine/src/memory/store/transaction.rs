@@ -76,6 +76,11 @@ pub(super) struct ScannedInterval {
 /// A key of a table.
 pub(super) type TableKey<'k> = (TableId, &'k [u8]);
 
+/// Bytes that a write adds for a record of its key, if the key has none yet.
+fn record_bytes(key: &[u8], record: Option<&Arc<Record>>) -> usize {
+    if record.is_none() { key.len() + RECORD_BYTES } else { 0 }
+}
+
 /// A value and the timestamp of its version. Both are `None` if the key has no value.
 pub(super) type FoundValue = (Option<Value>, Option<Timestamp>);
 
@@ -356,9 +361,8 @@ impl ActiveTxn {
                 None => {}
             }
         }
-        let record_bytes = if record.is_none() { key.len() + RECORD_BYTES } else { 0 };
         match value {
-            Some(value) => self.charge(value.len() + VERSION_BYTES + record_bytes)?,
+            Some(value) => self.charge(value.len() + VERSION_BYTES + record_bytes(key, record.as_ref()))?,
             // A delete frees memory in the end, so it must not be refused.
             None => {
                 self.open.store.limit.charge(VERSION_BYTES);
@@ -403,15 +407,26 @@ impl ActiveTxn {
 
     // ---- savepoints
 
+    /// Forgets all savepoints, and the values that were kept for them.
+    pub(crate) fn forget_savepoints(&mut self) {
+        let freed = self.writes.forget_undo();
+        self.release(freed);
+    }
+
     /// Makes a savepoint.
     pub(crate) fn savepoint(&mut self) -> Mark {
         Mark(self.writes.mark())
     }
 
-    /// Undoes the writes after `mark`. Reads are kept.
+    /// Undoes the writes after `mark`, and gives back their memory. Reads are kept.
     pub(crate) fn rollback_to(&mut self, mark: Mark) {
         let mut dropped = Vec::new();
-        self.writes.rewind(mark.0, |write| dropped.push(write));
+        let replaced = self.writes.rewind(mark.0, |write| dropped.push(write));
+        let added = dropped.iter().map(|write| {
+            let record_bytes = record_bytes(&write.key, write.record.as_ref());
+            write.version_bytes() + record_bytes
+        });
+        self.release(replaced + added.sum::<usize>());
         self.validated.writes = self.validated.writes.min(self.writes.entries().len());
         self.keep_what_was_seen_by(dropped);
     }

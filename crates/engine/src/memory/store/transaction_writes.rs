@@ -212,12 +212,26 @@ impl WriteSet {
         self.undo.len()
     }
 
-    /// Undoes the writes after `mark`, and passes removed entries to `dropped`.
-    pub(super) fn rewind(&mut self, mark: usize, mut dropped: impl FnMut(Write)) {
-        let before = self.entries.len();
+    /// Forgets all marks. Returns the bytes of the values that were kept for them.
+    pub(super) fn forget_undo(&mut self) -> usize {
+        self.keeps_undo = false;
+        let kept = self.undo.drain(..).map(|undo| match undo {
+            Undo::Replaced { value: Some(value), .. } => value.len(),
+            Undo::Replaced { value: None, .. } | Undo::Added => 0,
+        });
+        kept.sum()
+    }
+
+    /// Undoes the writes after `mark`, and passes removed entries to `dropped`. Returns the bytes
+    /// of the values that were replaced by former ones.
+    pub(super) fn rewind(&mut self, mark: usize, mut dropped: impl FnMut(Write)) -> usize {
+        let (before, mut replaced) = (self.entries.len(), 0);
         while self.undo.len() > mark {
             match self.undo.pop() {
-                Some(Undo::Replaced { at, value }) => self.entries[at].value = value,
+                Some(Undo::Replaced { at, value }) => {
+                    let undone = std::mem::replace(&mut self.entries[at].value, value);
+                    replaced += undone.map_or(0, |value| value.len());
+                }
                 Some(Undo::Added) => {
                     let Some(write) = self.entries.pop() else { continue };
                     self.hashes.pop();
@@ -232,6 +246,7 @@ impl WriteSet {
         if self.entries.len() < before {
             self.put_places();
         }
+        replaced
     }
 
     /// The entries in the order of first writes.

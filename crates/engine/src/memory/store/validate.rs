@@ -39,7 +39,7 @@ use std::sync::Arc;
 const NEW_TIMESTAMPS: u32 = 3;
 
 impl Write {
-    fn version_bytes(&self) -> usize {
+    pub(super) fn version_bytes(&self) -> usize {
         self.value.as_ref().map_or(0, |value| value.len()) + VERSION_BYTES
     }
 }
