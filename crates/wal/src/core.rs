@@ -275,9 +275,8 @@ impl Core {
         // leaves no fragment. Other appends may still use that space, so the later fragments may
         // use the reserve.
         let bytes = self.record_bytes((total - HEADER_BYTES) as u64);
-        if let Some(limit) = self.capacity()
-            && bytes > limit
-        {
+        let limit = self.medium.record_bytes_max(&self.buffer.admission, append.class);
+        if bytes > limit {
             return Err(AppendError::TooLarge { bytes, limit });
         }
         self.make_prepared(bytes, append.class)?;

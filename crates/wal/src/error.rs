@@ -28,10 +28,11 @@ pub enum Error {
     /// The device has no room for more segments. Calls succeed again when there is room.
     #[error("the log's device has no space left")]
     NoSpace,
-    /// A record of more bytes than the format allows, or than the ring of a log in NVRAM holds.
-    #[error("a record of {bytes} bytes is larger than the limit of {limit}")]
+    /// A record or a reserve of more bytes than the format allows, or than an empty log in NVRAM
+    /// has room for.
+    #[error("a record or reserve of {bytes} bytes is larger than the limit of {limit}")]
     TooLarge {
-        /// Size of the record, header included.
+        /// Size of the record, header included, or bytes by which the reserve is raised.
         bytes: u64,
         /// Largest size.
         limit: u64,
@@ -105,7 +106,8 @@ pub enum AppendError {
     /// trimmed. A log ends at [`Lsn::LIMIT`](crate::Lsn::LIMIT), where trying again always fails.
     #[error("the log has no prepared space left")]
     NoSpace,
-    /// The record is larger than the format allows, or than the ring of a log in NVRAM holds.
+    /// The record is larger than the format allows, or than an empty log in NVRAM has room for.
+    /// Records that are not critical have no room in the reserve.
     #[error("a record of {bytes} bytes is larger than the limit of {limit}")]
     TooLarge {
         /// Size of the record, header included.

@@ -369,13 +369,17 @@ impl Stream {
     /// that space.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if there is not enough room; [`Error::Poisoned`], [`Error::Closed`].
+    /// [`Error::NoSpace`] if there is not enough room; [`Error::TooLarge`] if there is not enough
+    /// room even in an empty log; [`Error::Poisoned`], [`Error::Closed`].
     pub fn raise_reserve(&self, bytes: u64) -> Result<ReserveGuard, Error> {
         let core = self.core();
-        let change = |change: &dyn Fn(u64) -> u64| {
-            core.buffer.admission.change_reserve(core.frontiers(), core.medium.prepared_end(), change);
-        };
-        change(&|reserve| reserve.saturating_add(bytes));
+        let limit = core.medium.raise_bytes_max(&core.buffer.admission);
+        if bytes > limit {
+            return Err(Error::TooLarge { bytes, limit });
+        }
+        core.buffer.admission.change_reserve(core.frontiers(), core.medium.prepared_end(), |reserve| {
+            reserve.saturating_add(bytes)
+        });
         let guard = ReserveGuard { stream: self.clone(), bytes };
         core.make_prepared(0, crate::AppendClass::Normal)?;
         Ok(guard)

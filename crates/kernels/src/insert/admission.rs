@@ -170,7 +170,7 @@ impl Admission {
     }
 
     /// Returns the number of positions that are kept for `bytes` of critical appends.
-    fn kept(&self, bytes: u64) -> u64 {
+    pub fn kept(&self, bytes: u64) -> u64 {
         match self.layout {
             Layout::InLine | Layout::InMemory => bytes,
             Layout::Apart => self.layout.positions(0).saturating_mul(bytes.div_ceil(HEADER_BYTES as u64)),
@@ -237,6 +237,11 @@ impl Admission {
     #[inline]
     pub fn is_shut(&self) -> bool {
         self.limits.shut.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the standing part of the reserve of a log that has grown.
+    pub fn standing(&self) -> u64 {
+        self.standing
     }
 
     /// Bytes of prepared space that are kept for critical appends of a log that has grown.

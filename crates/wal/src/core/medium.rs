@@ -74,6 +74,12 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// bytes cannot be used; `None` if the medium's size is not fixed.
     fn capacity(&self, slack: u64) -> Option<u64>;
 
+    /// Returns the maximum bytes of one record of this class in a log that holds nothing else.
+    fn record_bytes_max(&self, admission: &Admission, class: AppendClass) -> u64;
+
+    /// Returns the maximum bytes by which the reserve of a log that holds nothing can be raised.
+    fn raise_bytes_max(&self, admission: &Admission) -> u64;
+
     /// Returns the used part of the space for normal appends, in per mille, if the medium's size is
     /// fixed.
     fn fullness(&self, core: &Core) -> Option<u32>;

@@ -146,6 +146,14 @@ impl Medium for Files {
         None
     }
 
+    fn record_bytes_max(&self, _: &Admission, _: AppendClass) -> u64 {
+        Lsn::LIMIT.get()
+    }
+
+    fn raise_bytes_max(&self, _: &Admission) -> u64 {
+        Lsn::LIMIT.get()
+    }
+
     fn fullness(&self, _: &Core) -> Option<u32> {
         None
     }
@@ -200,8 +208,11 @@ impl Medium for Files {
         let LogBuffer { frontiers, admission, .. } = &core.buffer;
         let fits = || admission.fits_prepared(frontiers.reserved().get(), bytes, self.prepared_end(), class);
         while !fits() {
-            let end = frontiers.reserved().get() + bytes;
-            let reach = end + admission.slack() + admission.reserve_at(end);
+            let end = frontiers.reserved().get().saturating_add(bytes);
+            let reach = end.saturating_add(admission.slack()).saturating_add(admission.reserve_at(end));
+            if reach > Lsn::LIMIT.get() {
+                return Err(AppendError::NoSpace);
+            }
             let ticket = core.maintenance.ask(reach);
             core.maintain_here();
             let asked = core.maintenance.wait(ticket, fits);

@@ -35,6 +35,7 @@ use katydid_kernels::insert::{
 };
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::nvram::arena::{Arenas, Full};
+use katydid_kernels::record::HEADER_BYTES;
 use katydid_kernels::sync_shim::Ordering;
 use std::sync::Arc;
 
@@ -85,11 +86,18 @@ impl Apart {
     }
 
     /// Returns the number of bytes of records that the memory surely holds between two trims, if
-    /// `slack` positions cannot be used.
-    pub(crate) fn capacity(&self, slack: u64) -> u64 {
-        let chunks = self.arenas.chunks() * self.chunk_bytes_sure();
+    /// `lost` positions cannot be used, nor the chunks that are kept for `reserve` bytes.
+    pub(crate) fn capacity(&self, lost: u64, reserve: u64) -> u64 {
+        let chunks = self.arenas.chunks().saturating_sub(self.chunks_for(reserve));
+        let entries = self.positions().saturating_sub(lost) / ENTRY;
+        (chunks * self.chunk_bytes_sure()).min(entries * self.entries.physical_bytes_max() as u64)
+    }
+
+    /// Returns the maximum bytes of a reserve, if `slack` positions cannot be used. The reserve has
+    /// entries for records of the shortest length.
+    pub(crate) fn reserve_bytes_max(&self, slack: u64) -> u64 {
         let entries = self.positions().saturating_sub(slack) / ENTRY;
-        chunks.min(entries * self.entries.physical_bytes_max() as u64)
+        (self.arenas.chunks() * self.chunk_bytes_sure()).min(entries * HEADER_BYTES as u64)
     }
 
     /// Puts one of the log's own records at `at`, while the log is opened.

@@ -198,7 +198,19 @@ impl Medium for Nvram {
     }
 
     fn capacity(&self, slack: u64) -> Option<u64> {
-        Some(self.store.capacity(slack))
+        Some(self.store.capacity(slack, 0))
+    }
+
+    fn record_bytes_max(&self, admission: &Admission, class: AppendClass) -> u64 {
+        let reserve = match class {
+            AppendClass::Normal => admission.standing(),
+            AppendClass::Critical => 0,
+        };
+        self.store.capacity(admission.slack().saturating_add(admission.kept(reserve)), reserve)
+    }
+
+    fn raise_bytes_max(&self, admission: &Admission) -> u64 {
+        self.store.reserve_bytes_max(admission.slack()).saturating_sub(admission.standing())
     }
 
     fn fullness(&self, core: &Core) -> Option<u32> {

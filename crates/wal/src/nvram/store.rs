@@ -196,12 +196,20 @@ impl NvStore {
         self.start().plus(self.memory.positions()).min(Lsn::LIMIT)
     }
 
-    /// Returns the maximum number of bytes of records that the memory holds at once, if `slack`
-    /// positions cannot be used.
-    pub(crate) fn capacity(&self, slack: u64) -> u64 {
+    /// Returns the maximum number of bytes of records that the memory holds at once, if `lost`
+    /// positions cannot be used, nor the chunks of the heap that are kept for `reserve` bytes.
+    pub(crate) fn capacity(&self, lost: u64, reserve: u64) -> u64 {
         match &self.memory {
-            Memory::Ring(_) => self.memory.positions() - slack,
-            Memory::Apart(apart) => apart.capacity(slack),
+            Memory::Ring(_) => self.memory.positions().saturating_sub(lost),
+            Memory::Apart(apart) => apart.capacity(lost, reserve),
+        }
+    }
+
+    /// Returns the maximum bytes of a reserve, if `slack` positions cannot be used.
+    pub(crate) fn reserve_bytes_max(&self, slack: u64) -> u64 {
+        match &self.memory {
+            Memory::Ring(_) => self.memory.positions().saturating_sub(slack),
+            Memory::Apart(apart) => apart.reserve_bytes_max(slack),
         }
     }
 

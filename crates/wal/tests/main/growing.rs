@@ -4,7 +4,8 @@
 
 use katydid_device::{Create, Directory, MemoryDirectory, Method, SimDevice, WriteMode};
 use katydid_wal::{
-    Append, AppendClass, Durability, FileOptions, Kind, Log, Lsn, OpenError, Options, SegmentState, inspect,
+    Append, AppendClass, Durability, Error, FileOptions, Kind, Log, Lsn, OpenError, Options, SegmentState,
+    inspect,
 };
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -73,6 +74,27 @@ fn a_new_log_with_the_default_options_takes_less_than_2_mib() {
         let bytes: u64 = lengths(&directory).iter().map(|(_, bytes)| bytes).sum();
         assert!((1..2 << 20).contains(&bytes), "{bytes}");
     }
+}
+
+#[test]
+fn a_reserve_larger_than_any_log_is_refused_and_takes_nothing_from_other_guards() {
+    let directory = MemoryDirectory::new();
+    let log = open(&directory, options()).expect("open");
+    let standing = log.space().reserve;
+    let guard = log.first().raise_reserve(64 * KIB).expect("there is room");
+    let most = Lsn::LIMIT.get();
+    for bytes in [u64::MAX, u64::MAX - 64 * KIB, most + 1] {
+        let refused = log.first().raise_reserve(bytes);
+        assert!(matches!(refused, Err(Error::TooLarge { limit, .. }) if limit == most), "{refused:?}");
+        assert_eq!(log.space().reserve, standing + 64 * KIB);
+    }
+    // No segment is prepared for a position that no log reaches.
+    assert!(matches!(log.first().raise_reserve(most), Err(Error::NoSpace)));
+    assert!(log.space().on_disk < 1 << 20, "{:?}", log.space());
+    assert_eq!(log.space().reserve, standing + 64 * KIB);
+    drop(guard);
+    assert_eq!(log.space().reserve, standing);
+    fill(&log, 256 * KIB);
 }
 
 #[test]

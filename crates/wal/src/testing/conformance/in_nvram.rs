@@ -45,7 +45,8 @@ pub(super) fn a_full_ring_is_typed_and_trimming_clears_it(make: MakeLog<'_>) {
         assert!(log.first().fullness().is_some_and(|full| full > 900), "{:?}", log.first().fullness());
         let space = log.space();
         assert!(space.live <= tiny().medium.memory.bytes, "{space:?}");
-        assert!(matches!(log.first().raise_reserve(1 << 30), Err(Error::NoSpace)));
+        assert!(matches!(log.first().raise_reserve(1 << 10), Err(Error::NoSpace)));
+        assert!(matches!(log.first().raise_reserve(1 << 30), Err(Error::TooLarge { .. })));
         let records = read_all(&log);
         assert_eq!(records.len() as u64, number - first);
         assert!(records.iter().zip(first..).all(|(found, n)| found.payload == payload(0, n, 600)));
@@ -133,15 +134,27 @@ pub(super) fn a_record_that_no_ring_holds_is_refused(make: MakeLog<'_>) {
     let log = make(memory(), tiny());
     let mut session = log.session().expect("session");
     let end = log.first().reserved();
-    let limit = log.first().capacity().expect("a ring is fixed");
-    let refused = session.append(&record(0, &[&[0; 32 << 10]]));
-    assert!(
-        matches!(refused, Err(AppendError::TooLarge { limit: found, .. }) if found == limit),
-        "{refused:?}"
-    );
+    // Only critical records may use the reserve, so normal records have a lower limit.
+    let limits = [AppendClass::Normal, AppendClass::Critical].map(|class| {
+        match session.append(&record(0, &[&[0; 32 << 10]]).class(class)) {
+            Err(AppendError::TooLarge { limit, .. }) => limit,
+            refused => panic!("{refused:?}"),
+        }
+    });
+    assert!(limits[0] < limits[1], "{limits:?}");
+    assert_eq!(Some(limits[1]), log.first().capacity(), "a ring is fixed");
     assert_eq!(log.first().reserved(), end);
     session.append(&record(0, &[&[0; 8 << 10]])).expect("as fragments");
     assert_eq!(read_all(&log).len(), 1);
+    // If a record is not too large, an empty log has room for it.
+    for bytes in (1 << 10..32 << 10).step_by(509) {
+        log.first().trim(log.first().sync().expect("sync")).expect("trim");
+        match session.append(&record(0, &[&vec![0; bytes]])) {
+            Ok(_) => {}
+            Err(AppendError::TooLarge { bytes, limit }) => assert!(bytes > limit && limit == limits[0]),
+            Err(error) => panic!("{bytes} bytes: {error}"),
+        }
+    }
 }
 
 pub(super) fn many_threads_on_few_processors_all_end(make: MakeLog<'_>) {
