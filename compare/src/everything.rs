@@ -18,12 +18,12 @@ Run every workload on every store of this build, and the logs, and write one tab
 
 Usage: katydid-compare all [FLAGS]
 
-  --dir DIR      Folder to work in, on the disk to measure; must be new or empty [default: katydid-compare]
+  --dir DIR      Folder to work in, on the disk to measure, which must be new or empty [default: katydid-compare]
   --out DIR      Folder for rivals.md and rivals.svg, and a CSV and a JSON file of each part [default: katydid-compare-report]
   --parts NAMES  Parts to run, of: logs, insert, ycsb-a, ycsb-b, ycsb-e, ycsb-f, tpcb, tatp, tatp-update-location, tpcc-1, tpcc-8,
                  tpcc-32, sysbench-read-write, sysbench-write-only, sysbench-update-index, cached-reads, cached-writes, unsafe-insert
   --stores NAMES Stores to measure, see `stores --help` [default: all of this build]
-  --quick        One round of 0.3 s for each case instead of three of 0.5 s
+  --quick        Run one round of 0.3 s for each case, instead of three of 0.5 s
   --list         List the parts and their flags, and run nothing
 
 The parts are calls of `katydid-compare stores` and `logs`; see their --help. Commits are durable except in the last three parts.

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const HELP: &str = "\
-Measure Katydid beside its rivals, in turn within each round
+Measure Katydid and its rivals, in turn within each round
 
 Usage: katydid-compare logs [FLAGS]      durable appends of katydid-wal and of other logs
        katydid-compare raft-logs [FLAGS] a Raft leader's appends to katydid-raft-log and to other log stores

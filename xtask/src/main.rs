@@ -16,7 +16,7 @@ use clap::{Parser, Subcommand};
 use run::Outcome;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Checks and campaigns of the Katydid workspace")]
+#[command(name = "cargo xtask", about = "Run the checks and campaigns of the Katydid workspace")]
 struct Arguments {
     #[command(subcommand)]
     task: Task,
@@ -24,89 +24,95 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Runs CI: format, layering, language, lints, docs, the README's tests, the model checkers, a
-    /// few mutants.
+    /// Run every check of CI, in an order in which failures show early
     Ci,
-    /// Checks which crate uses which, the ranks of modules inside each crate, and that only
-    /// `device` syncs and only the shim names atomics in kernels.
+    /// Check which crate and module uses which, that only `device` syncs, and that only the shim
+    /// names atomics
     Layers,
-    /// Checks the language of comments and documents, and the links between documents.
+    /// Check the language of comments and documents, and the links between documents
     Tidy(tidy::Arguments),
-    /// Makes a small report of the papers' figures and checks it in a headless browser.
+    /// Make a small report of the papers' figures, and check it in a headless browser
     Browser,
-    /// Runs the kernels under loom.
+    /// Run the kernels under loom
     Loom,
-    /// Runs the kernels under the explorer, which tries all interleavings.
+    /// Run the kernels under the explorer, which tries all interleavings
     Explore,
-    /// Runs the log's and the device layer's tests under Miri. Fails if the toolchain has no Miri.
+    /// Run the tests of the log and of the device layer under Miri
+    ///
+    /// The task fails if the toolchain has no Miri.
     Miri {
-        /// Number of seeds for the kernels.
+        /// Number of seeds for the kernels
         #[arg(long, default_value_t = 8)]
         seeds: u32,
     },
-    /// Runs the log's and the store's tests on real threads under ThreadSanitizer. Fails if the
-    /// toolchain has no ThreadSanitizer.
+    /// Run the tests of the log and of the store on real threads under ThreadSanitizer
+    ///
+    /// The task fails if the toolchain has no ThreadSanitizer.
     Tsan,
-    /// Runs everything that CI does not run, and appends a row for each step to docs/evidence.md.
-    /// Continues after a failure, and fails at the end.
+    /// Run everything that CI does not run, and append a row for each step to docs/evidence.md
+    ///
+    /// The task continues after a failed step, and fails at the end.
     Nightly {
-        /// Hours that all steps together may take. The checks take the time that they need; the
-        /// campaigns divide the rest.
+        /// Hours that all steps together may take
+        ///
+        /// The checks take the time that they need; the campaigns divide the rest.
         #[arg(long, default_value_t = 1.0)]
         hours: f64,
-        /// Run only the step with this name.
+        /// Run only the step with this name
         #[arg(long)]
         only: Option<String>,
-        /// Seed from which the campaigns start, instead of a random one.
+        /// Seed from which the campaigns start, instead of a random one
         #[arg(long)]
         seed: Option<u64>,
-        /// Print the steps and run none.
+        /// Print the steps, and run none
         #[arg(long)]
         list: bool,
     },
-    /// Feeds mutated bytes to every decoder.
+    /// Feed mutated bytes to every decoder
     Fuzz {
-        /// Seconds for each decoder.
+        /// Seconds for each decoder
         #[arg(long, default_value_t = 30)]
         seconds: u64,
-        /// Seed from which to start, instead of a random one.
+        /// Seed from which to start, instead of a random one
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Crashes the store at calls of the simulated device, for a given time, with new seeds.
+    /// Crash the store at calls of the simulated device, for a given time, with new seeds
     Crash {
-        /// Seconds to run.
+        /// Seconds to run
         #[arg(long, default_value_t = 300)]
         seconds: u64,
-        /// Seed from which to start, instead of a random one.
+        /// Seed from which to start, instead of a random one
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Crashes, backs up and archives databases with read views and followers, and restores them to
-    /// every commit stamp, for a given time, with new seeds.
+    /// Crash, back up and archive databases, and restore them to every commit stamp, for a given
+    /// time, with new seeds
+    ///
+    /// The databases have read views and followers.
     Restore {
-        /// Seconds to run.
+        /// Seconds to run
         #[arg(long, default_value_t = 300)]
         seconds: u64,
-        /// Seed from which to start, instead of a random one.
+        /// Seed from which to start, instead of a random one
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Runs clusters on simulated machines, disks and networks, for a given time, with new seeds.
+    /// Run clusters on simulated machines, disks and networks, for a given time, with new seeds
     Replicas {
-        /// Seconds to run.
+        /// Seconds to run
         #[arg(long, default_value_t = 300)]
         seconds: u64,
-        /// Seed from which to start, instead of a random one.
+        /// Seed from which to start, instead of a random one
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Puts known faults into a copy of the tree, one at a time, and fails if the tests miss one.
+    /// Put known faults into a copy of the tree, one at a time, and fail if the tests miss one
     Mutants(mutants::Arguments),
-    /// Kills the real process under load repeatedly, and compares the database with what the
-    /// process had acknowledged.
+    /// Kill the real process under load repeatedly, and compare the database with the acknowledged
+    /// commits
     Kill9 {
-        /// Number of rounds.
+        /// Number of rounds
         #[arg(long, default_value_t = 50)]
         rounds: u32,
     },

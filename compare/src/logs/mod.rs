@@ -21,15 +21,15 @@ Measure durable appends by blocking threads, of katydid-wal and of other logs, i
 
 Usage: katydid-compare logs [--dir DIR] [--threads LIST] [--logs NAMES] [--payload BYTES] [--seconds S] [--rounds N]
 
-  --dir DIR        Folder to work in; must be new or empty [default: katydid-compare]
+  --dir DIR        Folder to work in, which must be new or empty [default: katydid-compare]
   --threads LIST   Numbers of threads [default: 1,2,8,32,64,128]
   --logs NAMES     Logs to measure, of katydid-wal, raft-engine, raft-engine-prefilled, okaywal, okaywal-large [default: all]
   --payload BYTES  Bytes of a record without the log's own header [default: 120]
   --seconds S      Seconds of each run [default: 0.6]
-  --rounds N       Runs of each log [default: 3]
+  --rounds N       Number of rounds, each of which runs every case once [default: 3]
 
-A row has the rates of the median, the slowest and the fastest round, how many times as fast as
-the row's log katydid-wal was (the median of all rounds' ratios), and the latencies of all rounds.";
+A row has the rates of the median, the slowest and the fastest round, the ratio of katydid-wal's rate
+to the row's rate (the median of all rounds' ratios), and the latencies of all rounds.";
 
 struct Settings {
     dir: PathBuf,

@@ -23,18 +23,18 @@ Measure the appends of a Raft leader to katydid-raft-log and to other log stores
 Usage: katydid-compare raft-logs [--dir DIR] [--batches LIST] [--in-flight LIST] [--stores NAMES] [--payload BYTES] [--seconds S]
                                  [--rounds N]
 
-  --dir DIR         Folder to work in; must be new or empty [default: katydid-compare]
+  --dir DIR         Folder to work in, which must be new or empty [default: katydid-compare]
   --batches LIST    Numbers of entries of an append [default: 1,8,64]
   --in-flight LIST  Numbers of appends that the leader begins before the first of them is durable [default: 1,8,64]
   --stores NAMES    Log stores to measure, of katydid-raft-log, raft-engine, raft-engine-prefilled, raft-log, raft-log-eager
                     [default: all]
   --payload BYTES   Bytes of an entry without its log id [default: 120]
   --seconds S       Seconds of each run [default: 0.6]
-  --rounds N        Runs of each store in each case [default: 5]
+  --rounds N        Number of rounds, each of which runs every case once [default: 5]
 
-A row has the entries acknowledged per second in the median, the slowest and the fastest round. `ours is` tells how many times as fast
-katydid-raft-log was: the median of all rounds' ratios, and the least and the greatest of them. Latencies are those of appends, in all
-rounds. Entries are acknowledged when they are durable.";
+A row has the entries acknowledged per second in the median, the slowest and the fastest round. `ours is` is the ratio of
+katydid-raft-log's rate to the row's rate: the median of all rounds' ratios, and the least and the greatest. Latencies are those of
+appends, in all rounds. Entries are acknowledged when they are durable.";
 
 /// Number of entries that the leader keeps at a purge. It purges when it has twice as many.
 const KEPT: u64 = 64 << 10;

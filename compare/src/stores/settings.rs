@@ -23,24 +23,24 @@ Usage: katydid-compare stores [FLAGS]
                    [default: insert]
   --stores NAMES   Stores to measure, of katydid, katydid-memory, surrealkv, rocksdb, rocksdb-optimistic, fjall, fjall-optimistic, lmdb, redb,
                    sqlite, wiredtiger [default: all of this build]
-  --threads LIST   Numbers of threads that block in each commit; `none` for no such rows [default: 1,8,32,64]
-  --callbacks LIST Threads with many commits in flight each, such as 2x256, for stores with callbacks [default: none]
+  --threads LIST   Numbers of threads that block in each commit, or `none` [default: 1,8,32,64]
+  --callbacks LIST Threads with callbacks, and the commits in flight of each, such as 2x256, or `none` [default: none]
   --seconds S      Seconds of each run, without loading [default: 1]
-  --rounds N       Runs of each store in each case [default: 3]
-  --records N      Records that YCSB loads, or rows of sysbench's table [default: 50000]
+  --rounds N       Number of rounds, each of which runs every case once [default: 3]
+  --records N      Number of records that YCSB loads, or of rows of sysbench's table [default: 50000]
   --branches N     Branches of the bank, with 1,000 accounts each [default: 64]
   --warehouses N   Warehouses of TPC-C, with a tenth of its items and customers [default: 4]
   --subscribers N  Subscribers of TATP [default: 20000]
   --cache MIB      Memory for a store's pages or blocks, in MiB [default: 256]
-  --dir DIR        Folder to work in, on the disk to measure; must be new or empty [default: katydid-compare]
+  --dir DIR        Folder to work in, on the disk to measure, which must be new or empty [default: katydid-compare]
   --unsafe         Acknowledge commits before they are durable, in each store's fastest mode
-  --csv FILE       Write a line for each round of each row
-  --json FILE      Write all results
+  --csv FILE       Write the rows of each round to this file, as CSV
+  --json FILE      Write all results to this file, as JSON
 
-Every store is opened and loaded anew for each run. A row has the rates of the median, the slowest and the fastest round;
-how many times as fast as the row's store the first store was with the same threads (the median of all rounds' ratios);
+The command opens and loads every store anew for each run. A row has the rates of the median, the slowest and the fastest round;
+the ratio of the first store's rate with the same threads to the row's rate (the median of all rounds' ratios);
 the latencies of all rounds in microseconds, from beginning to acknowledgement, of writing and of read-only transactions;
-transactions for each durable write of the log, if the store counts them; and conflicts for 1,000 transactions.";
+the transactions for each durable write of the log, if the store counts these writes; and the conflicts in 1,000 transactions.";
 
 /// Number of threads, and the number of each thread's transactions in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 /// time up to that moment.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
-/// Copy the log into an archive, with which restore --to brings a backup to a later commit or time
+/// Copy the log into an archive, with which `restore` brings a backup to a later time
 ///
-/// The archive is a folder, which must be empty or new at the first run. Each later run continues
+/// The archive is a folder, which must be new or empty at the first run. Each later run continues
 /// where the last one ended. Between two runs the database keeps its log for the archive, up to
 /// --keep bytes. If more log is written, the database trims it, and the next run reports a gap:
-/// then make a new backup, and begin a new archive. A running database is archived through the
-/// socket of its process.
+/// then make a new backup, and begin a new archive. If a process has the database open and listens
+/// at its socket, that process sends the log.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid archive --dir ./db /mnt/archive\n  \
                         katydid archive --dir ./db /mnt/archive --follow --every 5s\n  \
@@ -35,17 +35,19 @@ const NOTE_EVERY: Duration = Duration::from_secs(60);
 pub struct Archive {
     /// Folder of the archive
     to: PathBuf,
-    /// Go on with later commits, until stopped
+    /// Continue with later commits until SIGINT or SIGTERM
     #[arg(long)]
     follow: bool,
-    /// Interval between two checks for new commits; a restore to a time ends at the last check
-    /// before it
+    /// Interval between two checks for new commits
+    ///
+    /// A restore to a time ends at the last check before that time.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every, requires = "follow")]
     every: Duration,
-    /// Name of the archiver, under which the database keeps its log for the archive
+    /// Name of the archiver; the database keeps its log until the archiver of this name has copied
+    /// it
     #[arg(long, value_name = "NAME", default_value = "archive")]
     archiver: String,
-    /// Maximum bytes of log that the database keeps for the archiver, set when the archiver is made
+    /// Maximum bytes of log that the database keeps for a new archiver
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes::parse)]
     keep: u64,
     /// Print one JSON object

@@ -22,20 +22,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
-/// Copy the database into an empty or new folder
+/// Copy the database into a new or empty folder
 ///
-/// The copy is a database of its own: it can be opened, or kept and restored. An interrupted backup
-/// leaves a folder that no command accepts as a database; remove it. If a process has the database
-/// open and listens at its socket, that process writes the copy, with its own rights and its own
-/// view of the folders. This command then shows the progress, and a signal to it cancels the copy.
+/// A whole copy is a database of its own: it can be opened, or kept and restored. An incremental
+/// copy can only be restored. An interrupted backup leaves a folder that no command accepts as a
+/// database; remove it. If a process has the database open and listens at its socket, that process
+/// writes the copy, with its own rights and its own view of the folders. This command then shows
+/// the progress, and a signal to it cancels the copy.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid backup --dir ./db /mnt/backup/monday --verify\n  \
                         katydid backup --dir ./db ./copy --rate 50MiB\n  \
                         katydid backup --dir ./db ./tuesday --incremental ./monday")]
 pub struct Backup {
-    /// Folder of the copy, which must be empty or new
+    /// Folder of the copy, which must be new or empty
     to: PathBuf,
-    /// Copy only the changes since the backup in this folder, which may be incremental itself
+    /// Copy only the changes since the backup in this folder, which may itself be incremental
     #[arg(long, value_name = "BASE", conflicts_with = "verify")]
     incremental: Option<PathBuf>,
     #[command(flatten)]
@@ -44,24 +45,27 @@ pub struct Backup {
     place: DatabaseDir,
 }
 
-/// Make a database from a backup and its incremental backups, in an empty or new folder
+/// Make a database in a new or empty folder from a backup and its incremental backups
 ///
-/// The folders of the backups are not changed. A backup that was opened after it was made is
-/// refused, because it has become a database, which can be opened or backed up.
+/// The command does not change the folders of the backups. It refuses a backup that was opened
+/// after it was made: that folder is now a database, which can be opened or backed up.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid restore /mnt/backup/monday ./db --verify\n  \
                         katydid restore ./monday ./tuesday ./wednesday ./db\n  \
                         katydid restore ./monday ./db --archive ./archive --to 2026-11-25T09:30:00Z")]
 pub struct Restore {
-    /// Folders of the whole backup and of its incremental backups, in the order in which they were
-    /// made; last the folder of the new database, which must be empty or new
+    /// Folders of the whole backup and of its incremental backups, oldest first; last the folder of
+    /// the new database
+    ///
+    /// The folder of the new database must be new or empty.
     #[arg(required = true, num_args = 2.., value_names = ["FROM", "TO"])]
     folders: Vec<PathBuf>,
-    /// After the backup, apply the log in this archive, which `archive` has made
+    /// Apply the log in this archive, which `archive` has made, after the backups
     #[arg(long, value_name = "ARCHIVE", requires = "to")]
     archive: Option<PathBuf>,
-    /// Restore to this point: the stamp of a commit, a time (RFC 3339 in UTC) or `end`. A time
-    /// means the last moment before it that the archive has noted
+    /// Point to restore to: the stamp of a commit, a time (RFC 3339 in UTC) or `end`
+    ///
+    /// A time stands for the last moment before it that the archive has noted.
     #[arg(long, value_name = "STAMP|TIME|end", value_parser = point, requires = "archive")]
     to: Option<RestorePoint>,
     #[command(flatten)]
@@ -71,10 +75,12 @@ pub struct Restore {
 /// Flags of a copy.
 #[derive(Debug, Args)]
 struct CopyFlags {
-    /// Copy at most this number of bytes per second
+    /// Maximum bytes to copy per second [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = rate)]
     rate: Option<NonZeroU64>,
-    /// Check the copy afterwards, as verify does; exit code 1 if a fault is found
+    /// Check the copy afterwards, as `verify` does
+    ///
+    /// The exit code is 1 if the check finds a fault.
     #[arg(long)]
     verify: bool,
     /// Print one JSON object
@@ -83,7 +89,7 @@ struct CopyFlags {
 }
 
 fn rate(text: &str) -> std::result::Result<NonZeroU64, String> {
-    NonZeroU64::new(bytes::parse(text)?).ok_or_else(|| "expected more than no bytes".to_owned())
+    NonZeroU64::new(bytes::parse(text)?).ok_or_else(|| "expected at least 1 byte".to_owned())
 }
 
 impl Backup {
@@ -112,7 +118,7 @@ impl Backup {
 
     /// Asks the process that has the database open for the copy. Checks the copy in this process.
     fn copy_running(&self, mut client: Client) -> Result<CopyMade> {
-        let cannot = |error| Failure::failed(format_args!("cannot stop a connection: {error}"));
+        let cannot = |error| Failure::failed(format_args!("cannot prepare to stop the connection: {error}"));
         let stopper = client.stopper().map_err(cannot)?;
         on_stop(move || stopper.stop())?;
         let path = |path: &Path| {
@@ -130,7 +136,11 @@ impl Backup {
         drop(progress);
         let (id, stamp, bytes, micros) = match reply.map_err(Failure::failed)? {
             Reply::Copied { id, stamp, bytes, micros } => (id, stamp, bytes, micros),
-            other => return Err(Failure::failed(format_args!("an unexpected reply: {other:?}"))),
+            other => {
+                return Err(Failure::failed(format_args!(
+                    "the process that has the database open sent an unexpected reply: {other:?}"
+                )));
+            }
         };
         let verified = match self.flags.verify {
             true => Some(Database::verify_path(&self.to, None)?),
@@ -214,15 +224,15 @@ fn told_of(report: &RestoreReport, point: RestorePoint, engine: EngineKind) -> S
         // Commits become durable in another order than that of their stamps, so commits with
         // smaller stamps may be missing.
         (EngineKind::Memory, RestorePoint::Time(_) | RestorePoint::End) => {
-            format!("no commit in it has a greater stamp than {}", copy.stamp)
+            format!("no commit in the database has a greater stamp than {}", copy.stamp)
         }
-        _ => format!("it has every commit up to stamp {}", copy.stamp),
+        _ => format!("the database has every commit up to stamp {}", copy.stamp),
     };
     if let Some(moment) = moment {
         text += &format!(", all durable at {}", time(*moment));
     }
     if let Some(next) = next_moment {
-        text += &format!("; the next moment noted is {}", time(*next));
+        text += &format!("; the next moment that the archive has noted is {}", time(*next));
     }
     text
 }

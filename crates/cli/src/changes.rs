@@ -25,33 +25,35 @@ fn from(text: &str) -> std::result::Result<ChangesFrom, String> {
     }
 }
 
-/// Print the committed transactions that the log still has, one JSON object per line, in the order
-/// of their commits
+/// Print the committed transactions that the log still has, in order, as JSON Lines
 ///
 /// Each line has the transaction's "stamp", its "changes", and the "position" after it, which
-/// --from takes. A change has "table" and "key", and either "value", "deleted", or "patch" if the
-/// log has only the changed bytes. For bytes that are not text the fields are "key_hex" and
-/// "value_hex". If a process has the database open and listens at its socket, that process sends
-/// the changes, and --follow ends when that process closes the database.
+/// --from takes. The change of a row has "table", "key", and one of "value", "deleted" and "patch";
+/// it has "patch" if the log has only the changed bytes. The change of a table has "created",
+/// "renamed", "dropped" or "loaded". For bytes that are not text the fields are "key_hex",
+/// "value_hex" and "old_hex". If a process has the database open and listens at its socket, that
+/// process sends the changes, and --follow ends when that process closes the database.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid changes --dir ./db --limit 10\n  \
                         katydid changes --dir ./db --from 4096@512 --old\n  \
                         katydid changes --dir ./db --consumer outbox --follow")]
 pub struct ChangesCommand {
-    /// Begin at `oldest`, at `now`, or after the line with this position
+    /// Position to begin at: `oldest`, `now`, or the "position" of the last line that was read
     #[arg(long, value_name = "POSITION", default_value = "oldest", value_parser = from)]
     from: ChangesFrom,
-    /// Go on with later commits, until stopped
+    /// Continue with later commits until SIGINT or SIGTERM
     #[arg(long)]
     follow: bool,
-    /// Print former values, if the log has them
+    /// Print also the former value of each row, as "old", if the log has it
     #[arg(long)]
     old: bool,
     /// Print at most this number of transactions
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Begin at this consumer's position, and acknowledge the printed transactions. If there is no
-    /// such consumer, it is made at --from. The database keeps its log for the consumer
+    /// Begin at the position of the consumer of this name, and acknowledge the printed transactions
+    ///
+    /// If there is no such consumer, the command makes it at --from. The database keeps its log for
+    /// the consumer, up to --keep bytes.
     #[arg(long, value_name = "NAME")]
     consumer: Option<String>,
     /// Maximum bytes of log that the database keeps for a new consumer
@@ -118,7 +120,8 @@ impl ChangesCommand {
     fn print_running(&self, mut client: Client) -> Result<()> {
         let is_stopped = Arc::new(AtomicBool::new(false));
         if self.follow {
-            let cannot = |error| Failure::failed(format_args!("cannot stop a connection: {error}"));
+            let cannot =
+                |error| Failure::failed(format_args!("cannot prepare to stop the connection: {error}"));
             let (stopper, stops) = (client.stopper().map_err(cannot)?, is_stopped.clone());
             signals::on_stop(move || {
                 stops.store(true, Ordering::Release);
@@ -151,7 +154,11 @@ impl ChangesCommand {
             };
             let given = match client.ask(&request) {
                 Ok(Reply::Changes(given)) => given,
-                Ok(other) => return Err(Failure::failed(format_args!("an unexpected reply: {other:?}"))),
+                Ok(other) => {
+                    return Err(Failure::failed(format_args!(
+                        "the process that has the database open sent an unexpected reply: {other:?}"
+                    )));
+                }
                 Err(AskError::Refused(Refusal::Closed)) if self.follow => return Ok(()),
                 Err(AskError::Ended)
                     if is_stopped.load(Ordering::Acquire)

@@ -13,12 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rewrite the database file without its free pages, so that it shrinks
 ///
-/// While the command runs it needs additional space for a copy of all pages in use. An interruption
-/// at any moment leaves the database either unchanged or rewritten.
+/// While the command runs it needs disk space for a copy of all pages in use. An interruption at
+/// any moment leaves the database either unchanged or rewritten. A database of the memory engine
+/// has no free pages: the command only takes a checkpoint.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid compact --dir ./db --verify")]
 pub struct Compact {
-    /// Check the database afterwards, as verify does; exit code 1 if a fault is found
+    /// Check the database afterwards, as `verify` does
+    ///
+    /// The exit code is 1 if the check finds a fault.
     #[arg(long)]
     verify: bool,
     /// Print one JSON object

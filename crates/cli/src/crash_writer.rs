@@ -20,19 +20,20 @@ const WINDOW: u64 = 40;
 /// Commit from several threads and print each acknowledgement, until a test kills the process
 #[derive(Debug, Args)]
 pub struct CrashWriter {
-    /// Writer threads
+    /// Number of writer threads
     #[arg(long, default_value = "4")]
     threads: u64,
-    /// Transactions in flight per thread; 1 blocks
+    /// Transactions in flight of each thread: with 1 a thread blocks in each commit, with more it
+    /// uses callbacks
     #[arg(long, default_value = "1")]
     in_flight: usize,
-    /// Bytes of log between two checkpoints
+    /// Bytes of log after which the database takes a checkpoint
     #[arg(long, default_value = "1MiB", value_parser = katydid_command::bytes::parse)]
     checkpoint: u64,
-    /// Pages kept in memory
+    /// Paged engine: number of pages kept in memory
     #[arg(long, default_value = "64")]
     cache_pages: usize,
-    /// Time at which a commit drops its locks: early or after-durable
+    /// Time at which a commit releases its locks: early or after-durable
     #[arg(long, default_value = "early", value_parser = word::<LockRelease>)]
     lock_release: LockRelease,
     #[command(flatten)]

@@ -10,20 +10,21 @@ use katydid_command::stderr::warn;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 
-/// Print the log, one JSON object per record, without opening the database or changing anything
+/// Print the records of the log as JSON Lines
 ///
-/// Standard error says how the log ends, or where the records begin that were not printed.
+/// The command neither opens nor changes the database. On standard error it says how the log ends
+/// or, with --limit, where the records begin that it has not printed.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid dump-log --dir ./db --limit 20")]
 pub struct DumpLog {
-    /// Begin at the record with this position or, in a database of the memory engine, with this
-    /// commit stamp
+    /// Print only records from this position (LSN) on or, with the memory engine, from this commit
+    /// stamp on
     #[arg(long, value_name = "LSN")]
     from: Option<u64>,
     /// Print at most this number of records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Print only the records of this transaction
+    /// Print only the records of the transaction with this id
     #[arg(long, value_name = "ID")]
     txn: Option<u64>,
     #[command(flatten)]

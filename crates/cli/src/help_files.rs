@@ -16,7 +16,7 @@ use std::path::PathBuf;
                         katydid completions fish > ~/.config/fish/completions/katydid.fish"
 )]
 pub struct Completions {
-    /// The shell
+    /// Shell that reads the script
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -35,8 +35,8 @@ use std::process::ExitCode;
 /// An embedded transactional key-value store with fast durable commits
 ///
 /// Keys and values are bytes. On the command line and in files they are written as text, in which
-/// \\ stands for a backslash, \t, \n and \r for control characters, and \xNN for any byte. `load`
-/// reads the output of `get` and `scan`.
+/// \\ stands for a backslash, \t, \n and \r for tab, line feed and carriage return, and \xNN for
+/// the byte with the hexadecimal number NN. `load` reads what `get` and `scan` print.
 #[derive(Debug, Parser)]
 #[command(name = "katydid", version = built::VERSION, max_term_width = 110, propagate_version = true)]
 #[command(after_help = "\
@@ -47,7 +47,11 @@ Examples:
   katydid verify --dir ./db
   katydid backup --dir ./db ./copy --verify
 
-Exit codes: 0 all went well, 1 something was found or failed, 2 wrong usage, 3 verify could not check the database.")]
+Exit codes:
+  0  success
+  1  the command failed, a check found damage, or a key is absent
+  2  wrong usage, or a wrong workload or configuration file
+  3  verify could not check the database")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

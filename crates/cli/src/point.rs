@@ -17,19 +17,21 @@ fn not_found(table: &str, key: &str) -> Failure {
     Failure::Said
 }
 
-/// Print `key<TAB>value` of one key; exit code 1 if the key is absent
+/// Print `key<TAB>value` of one key
+///
+/// The exit code is 1 if the key is absent.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid get --dir ./db unicode 1F600\n  \
                         katydid get --dir ./db images logo --raw > logo.png")]
 pub struct Get {
     /// Name of the table
     table: String,
-    /// The key; \xNN stands for a byte, \\ for a backslash
+    /// Key; \xNN stands for a byte, \\ for a backslash
     key: String,
-    /// Print a JSON object instead
+    /// Print one JSON object
     #[arg(long, conflicts_with = "raw")]
     json: bool,
-    /// Print only the value, unescaped and without a line end
+    /// Print only the value, without escapes and without a line end
     #[arg(long)]
     raw: bool,
     #[command(flatten)]
@@ -71,20 +73,22 @@ pub fn print_entry(out: &mut Output, key: &[u8], value: &[u8], as_json: bool) ->
     out.line(line)
 }
 
-/// Set the value of one key, and create database and table if they are missing; durable when the
-/// command returns
+/// Set the value of one key
+///
+/// The command creates the database and the table if they are missing. The value is durable when
+/// the command returns.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid put --dir ./db fruit apple 'red, sweet'\n  \
                         katydid put --dir ./db images logo --value-file logo.png")]
 pub struct Put {
     /// Name of the table
     table: String,
-    /// The key; \xNN stands for a byte, \\ for a backslash
+    /// Key; \xNN stands for a byte, \\ for a backslash
     key: String,
-    /// The value, with the same escapes as the key
+    /// Value, with the same escapes as the key
     #[arg(required_unless_present = "value_file")]
     value: Option<String>,
-    /// Read the value from a file, without escapes
+    /// Read the value from this file, without escapes
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
     #[command(flatten)]
@@ -111,17 +115,18 @@ impl Put {
     }
 }
 
-/// Remove one key, or all keys with a prefix; durable when the command returns; exit code 1 if the
-/// key was absent
+/// Remove one key, or all keys with a prefix
 ///
-/// With --prefix all keys are removed in one transaction, and their number is printed.
+/// With --prefix the command removes all keys in one transaction, and prints their number. The
+/// removal is durable when the command returns. Without --prefix the exit code is 1 if the key is
+/// absent.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid delete --dir ./db fruit apple\n  \
                         katydid delete --dir ./db log --prefix 2025-")]
 pub struct Delete {
     /// Name of the table
     table: String,
-    /// The key; \xNN stands for a byte, \\ for a backslash
+    /// Key; \xNN stands for a byte, \\ for a backslash
     #[arg(required_unless_present = "prefix")]
     key: Option<String>,
     /// Remove all keys that begin with KEY

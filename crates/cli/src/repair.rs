@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 
 /// Repair a damaged database, so that it opens with all rows that are still sound
 ///
-/// Without --apply the command changes nothing. It prints the planned steps and the lost rows, and
-/// the exit code is 1 if there is damage. With --apply it moves the damaged files to a folder
-/// inside the database's folder, and never removes them. After an interruption run it again. Exit
-/// code 0 means that the database is sound, or was repaired.
+/// Without --apply the command changes nothing: it prints the faults, and the rows that a repair
+/// would keep and lose, and the exit code is 1 if there is damage. With --apply it moves the
+/// damaged files to a folder inside the database's folder, and never removes them. After an
+/// interruption run the command again. Exit code 0 means that the database is sound, or was
+/// repaired. The command cannot repair a database of the memory engine, or with its log in NVRAM.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  katydid repair --dir ./db\n  katydid repair --dir ./db --apply")]
+#[command(after_help = "Examples:\n  katydid repair --dir ./db\n  katydid repair --dir ./db --apply")]
 pub struct Repair {
     /// Carry out the repair
     #[arg(long)]

@@ -11,7 +11,7 @@ use katydid_command::look::Wanted;
 use katydid_command::output::Output;
 use serde_json::json;
 
-/// Print `key<TAB>value` of all keys of a table, or of a range, in the order of their bytes
+/// Print `key<TAB>value` of all keys of a table, or of a range, in key order
 ///
 /// Bytes that are not text are printed as escapes, which `load` reads back. With --json each line
 /// is an object with the fields "key" and "value"; bytes that are not text are in "key_hex" or
@@ -31,11 +31,10 @@ pub struct Scan {
     /// Print from the last key to the first
     #[arg(long)]
     reverse: bool,
-    /// Print JSON Lines
+    /// Print one JSON object for each key
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Print CSV, which `load` reads back: with the escapes of text, and with quotes around fields
-    /// that need them
+    /// Print CSV with escapes in the fields, which `load` reads back
     #[arg(long)]
     csv: bool,
     #[command(flatten)]
@@ -59,7 +58,7 @@ impl Scan {
     }
 }
 
-/// Print the number of keys of a table, or of a range of keys
+/// Print the number of keys of a table, or of a range
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid count --dir ./db unicode\n  katydid count --dir ./db unicode --prefix 1F4"

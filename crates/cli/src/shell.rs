@@ -20,12 +20,12 @@ use rustyline::error::ReadlineError;
 use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
 
-/// Read commands from a terminal or standard input, and run them on one database
+/// Run commands from a terminal or from standard input on one database
 ///
-/// Without `begin` each command is a transaction of its own. The database is created if it is
-/// missing. Other programs can read it while the shell runs. A terminal's history is kept in
-/// ~/.katydid_history. With standard input, exit code 1 means that a command failed; the later
-/// commands were run nevertheless.
+/// The command `help` lists the commands. Without `begin` each command is a transaction of its own.
+/// The database is created if it is missing. Other programs can read it while the shell runs. The
+/// history of a terminal is kept in ~/.katydid_history. If standard input is no terminal, the shell
+/// continues after a failed command, and its exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid shell --dir ./db\n  \
                         printf 'begin\\nput fruit apple red\\nput fruit pear green\\ncommit\\n' | katydid shell --dir ./db")]
@@ -37,16 +37,17 @@ pub struct Shell {
 }
 
 const HELP: &str = "\
-get TABLE KEY              the value of a key
-put TABLE KEY VALUE        set it; creates the table if need be
+get TABLE KEY              print the value of a key
+put TABLE KEY VALUE        set the value of a key; creates the table if it is missing
 delete TABLE KEY           remove a key
-scan TABLE [PREFIX]        keys and values in order
-count TABLE [PREFIX]       how many keys
-tables                     the names of all tables
-begin, commit, rollback    a transaction of several commands
-stat                       positions and counters
-help, quit
-Words with blanks stand in \"quotes\"; \\xNN is a byte, \\\\ a backslash, \\\" a quote, \\t \\n \\r as usual.";
+scan TABLE [PREFIX]        print keys and values, in the order of keys
+count TABLE [PREFIX]       print the number of keys
+tables                     print the names of all tables
+begin, commit, rollback    begin or end a transaction of several commands
+stat                       print positions and counters
+help                       print this list
+quit                       end the shell, and roll back an open transaction
+A word with blanks stands in \"quotes\". \\xNN is a byte, \\\\ a backslash, \\\" a quote, and \\t, \\n and \\r are control characters.";
 
 impl Shell {
     pub fn run(self) -> Result<()> {
@@ -78,7 +79,8 @@ struct Session<'d> {
 
 impl Session<'_> {
     fn converse(&mut self) -> Result<()> {
-        let failed = |error: ReadlineError| Failure::failed(format_args!("the terminal: {error}"));
+        let failed =
+            |error: ReadlineError| Failure::failed(format_args!("cannot read from the terminal: {error}"));
         let mut editor = DefaultEditor::new().map_err(failed)?;
         let history = std::env::home_dir().map(|home: PathBuf| home.join(".katydid_history"));
         if let Some(history) = &history {
@@ -114,7 +116,8 @@ impl Session<'_> {
     fn follow(&mut self) -> Result<()> {
         let mut ended = Ok(());
         for line in std::io::stdin().lock().lines() {
-            let line = line.map_err(|error| Failure::failed(format_args!("cannot read: {error}")))?;
+            let line =
+                line.map_err(|error| Failure::failed(format_args!("cannot read standard input: {error}")))?;
             match self.line(&line) {
                 Ok(Next::Line) => {}
                 Ok(Next::Quit) => break,
@@ -240,7 +243,7 @@ impl Session<'_> {
 
     fn begin(&mut self) -> Result<()> {
         if self.txn.is_some() {
-            return Err(Failure::failed("a transaction is open already: commit or rollback"));
+            return Err(Failure::failed("a transaction is open already: first commit or rollback"));
         }
         self.txn = Some(self.database.begin()?);
         Ok(())
@@ -248,7 +251,7 @@ impl Session<'_> {
 
     /// Takes the open transaction, which the caller ends.
     fn ending(&mut self) -> Result<Transaction> {
-        self.txn.take().ok_or_else(|| Failure::failed("no transaction is open: begin"))
+        self.txn.take().ok_or_else(|| Failure::failed("no transaction is open: first begin"))
     }
 }
 
@@ -259,7 +262,7 @@ fn missing(table: &str, key: &[u8]) -> Failure {
 /// Returns the name of a table, which must be UTF-8.
 fn name(word: &[u8]) -> Result<String> {
     String::from_utf8(word.to_vec()).map_err(|_| {
-        Failure::failed(format_args!("the name of a table is text, not {}", text::escaped(word)))
+        Failure::failed(format_args!("the name of a table must be UTF-8, not {}", text::escaped(word)))
     })
 }
 

@@ -33,8 +33,9 @@ impl Tables {
     }
 }
 
-/// Remove a table and all its keys; durable when the command returns; exit code 1 if there is no
-/// such table
+/// Remove a table and all its keys
+///
+/// The removal is durable when the command returns. The exit code is 1 if there is no such table.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid drop-table --dir ./db unicode")]
 pub struct DropTable {
@@ -56,9 +57,9 @@ impl DropTable {
 
 /// Print positions and counters, and the reason why the log keeps its oldest part
 ///
-/// Counters count since the database was opened. If a process has it open and listens at its
-/// socket, they are the counters of that process. Otherwise this command opens the database
-/// read-only, and they only count that opening.
+/// The counters begin when the database is opened. If a process has the database open and listens
+/// at its socket, that process sends its counters. Otherwise this command opens the database
+/// read-only, and the counters are those of this opening.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid stat --dir ./db --json")]
 pub struct StatCommand {
@@ -218,7 +219,7 @@ pub fn stalls(stalls: &Value) -> String {
     text
 }
 
-/// Take a checkpoint and trim the log; print where each stream of the log begins
+/// Take a checkpoint, trim the log, and print where each stream of the log begins
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid checkpoint --dir ./db")]
 pub struct Checkpoint {

@@ -15,23 +15,24 @@ use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Show the activity of a running database until it closes: rates, latencies, the oldest
-/// transactions, and the locks that transactions wait for
+/// Show the activity of a running database, at intervals
 ///
-/// The process that has the database open must have a socket. `load`, `bench` and `shell` have one,
-/// and so do programs that call katydid_observe::Socket::open.
+/// The command shows rates, latencies, the oldest transactions, and the locks that transactions
+/// wait for. It ends when the process closes the database. The process that has the database open
+/// must listen at its socket: `load`, `bench` and `shell` do, and so do programs that call
+/// katydid_observe::Socket::open.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid top --dir ./db\n  katydid top --dir ./db --interval 10 --count 6 --json"
 )]
 pub struct Top {
-    /// Length of an interval in seconds
+    /// Seconds of an interval
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     interval: f64,
     /// Stop after this number of intervals
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Print one JSON object for each interval: the rates, and all of `stat --json`
+    /// Print one JSON object for each interval, with the rates and all of `stat --json`
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -11,20 +11,20 @@ use katydid_command::stderr::warn;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Check a database and its log without changing anything: every page and the order of every tree,
-/// or the last checkpoint of the memory engine
+/// Check a database and its log without changing anything
 ///
-/// Faults go to standard error, each with its place first, and the exit code is 1. A database that
-/// was not closed cleanly is recovered in memory, and checked there. A database that cannot be
-/// opened is never sound. Exit code 3 means that a process has the database open, or that the
-/// command could not find out whether it can be opened.
+/// The command checks every page and the order of every tree or, with the memory engine, the last
+/// checkpoint. A database that was not closed cleanly is recovered in memory, and checked there.
+/// Faults go to standard error, each with its place first, and the exit code is 1. The exit code is
+/// also 1 if the database cannot be opened. Exit code 3 means that a process has the database open,
+/// or that the command could not find out whether it can be opened.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid verify --dir ./db && echo sound")]
 pub struct Verify {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Print nothing if there is no fault
+    /// Print no progress, no notes, and no summary of a sound database
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]

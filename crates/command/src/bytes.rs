@@ -13,7 +13,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         _ => return Err("expected a number of bytes, such as 4096, 64k, 256MiB or 1g".to_owned()),
     };
     let number: u64 = number.parse().map_err(|_| "expected a number of bytes, such as 256MiB".to_owned())?;
-    number.checked_mul(factor).ok_or_else(|| "more bytes than can be counted".to_owned())
+    number.checked_mul(factor).ok_or_else(|| "the number of bytes is too large".to_owned())
 }
 
 /// Formats a number of bytes for people: `512 B`, `1.5 MiB`.

@@ -46,13 +46,17 @@ pub struct EngineFlags {
 /// Flags of the memory engine.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct MemoryFlags {
-    /// Memory engine: streams of a new database's log [default: one for each processor]
+    /// Memory engine: number of streams of a new database's log, from 1 to 64 [default: one for
+    /// each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub streams: Option<u16>,
     /// Memory engine: records that a commit waits for besides its own: tracked or all
+    ///
+    /// tracked: the records of the transactions whose versions the commit has read. all: every
+    /// record that any stream holds when the transaction commits.
     #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<CommitDependencies>)]
     pub dependences: CommitDependencies,
-    /// Memory engine: maximum bytes of records in memory
+    /// Memory engine: maximum bytes of keys, values and their bookkeeping
     #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = bytes::parse)]
     pub memory: u64,
 }
@@ -138,7 +142,7 @@ impl DatabaseDir {
     pub fn must_exist(&self) -> Result<()> {
         let why = match is_folder(&self.dir) {
             Ok(()) if holds_database(&self.dir) || may_have_lost_control(&self.dir) => return Ok(()),
-            Ok(()) => "the folder holds something else, or nothing".to_owned(),
+            Ok(()) => "the folder is empty or holds other files".to_owned(),
             Err(why) => why,
         };
         Err(Failure::failed(format_args!("there is no database in {}: {why}", self.dir.display())))

@@ -21,7 +21,7 @@ pub fn name_of(value: impl ValueEnum) -> String {
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=86_400.0 * 365.0).contains(&seconds) => Ok(seconds),
-        _ => Err("expected a number of seconds above 0".to_owned()),
+        _ => Err("expected a number of seconds from 0.001 to 31536000".to_owned()),
     }
 }
 

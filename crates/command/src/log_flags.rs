@@ -14,11 +14,11 @@ use std::time::Duration;
 /// Flags for the medium of a log.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct LogFlags {
-    /// Kind of the log: disk, or in NVRAM nv_direct, nv_ring, nv_entries or nv_logging [default:
-    /// that of the database; disk for a new database]
+    /// Kind of the log: disk, or nv_direct, nv_ring, nv_entries or nv_logging in NVRAM [default:
+    /// the database's kind; disk for a new database]
     #[arg(long = "log", value_name = "KIND", value_parser = word::<LogKind>)]
     pub kind: Option<LogKind>,
-    /// Log on disk: bytes of a segment; has no effect on an existing log [default: 64MiB]
+    /// Log on disk: bytes of a segment of a new database's log [default: 64MiB]
     #[arg(long, value_name = "BYTES", value_parser = segment_bytes)]
     pub segment: Option<u64>,
     /// Flags of the memory of a log in NVRAM.
@@ -29,13 +29,13 @@ pub struct LogFlags {
 /// Memory for logs in NVRAM.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct NvramFlags {
-    /// Log in NVRAM: its bytes, a power of two; has no effect on an existing log [default: 64MiB]
+    /// Log in NVRAM: bytes of a new log, a power of two [default: 64MiB; 512MiB in `lab`]
     #[arg(long, value_name = "BYTES", value_parser = nvram_bytes)]
     pub nvram_bytes: Option<u64>,
-    /// Log in NVRAM: which memory to use [default: auto; with --nvram-latency, emulated]
+    /// Log in NVRAM: memory to use [default: auto; emulated with --nvram-latency]
     #[arg(long, value_enum, value_name = "WHICH")]
     pub nvram: Option<NvramSource>,
-    /// Log in emulated NVRAM: latency added to each persist, such as 400ns or 2us
+    /// Log in emulated NVRAM: time added to each persist, such as 400ns or 2us [default: 0]
     #[arg(long, value_name = "TIME", value_parser = delay)]
     pub nvram_latency: Option<Duration>,
 }
@@ -43,9 +43,9 @@ pub struct NvramFlags {
 /// The memory to use as NVRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NvramSource {
-    /// Real NVRAM if there is some, else emulated
+    /// Real NVRAM if the machine has some, else emulated NVRAM
     Auto,
-    /// A file on a DAX file system; an error if there is none
+    /// A file on a DAX file system; the command fails on any other file system
     Real,
     /// A file on any file system, or memory
     Emulated,
@@ -85,7 +85,9 @@ impl NvramFlags {
                 Persistence::Emulated { latency: latency.unwrap_or_default() }
             }
             (Some(NvramSource::Auto | NvramSource::Real), Some(_)) => {
-                return Err(Failure::usage("--nvram-latency goes with --nvram emulated only"));
+                return Err(Failure::usage(
+                    "--nvram-latency needs emulated NVRAM: use --nvram emulated, or no --nvram",
+                ));
             }
         };
         nvram.want = want;

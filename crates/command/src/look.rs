@@ -72,8 +72,8 @@ impl DatabaseDir {
         match Client::connect(&self.dir) {
             Ok(client) => Ok(Look::Running(client)),
             Err(ConnectError::NoSocket) => Err(Failure::failed(format_args!(
-                "{locked}; no other process can read it now, because that process has opened no socket \
-                 (in a program: katydid_observe::Socket::open)"
+                "{locked}; other processes cannot read the database, because that process has opened no socket \
+                 (a program calls katydid_observe::Socket::open)"
             ))),
             Err(error) => Err(Failure::failed(format_args!("{locked}; {error}"))),
         }

@@ -42,33 +42,37 @@ const OTHERWISE: &[(&str, Sign)] = &[
 /// The mutants that are tried, and the time limits.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Maximum seconds of one mutant's tests.
+    /// Maximum seconds of one mutant's tests
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// Try only mutants whose name, file or tests contain this text. May be given several times.
+    /// Try only mutants whose name, file or tests contain this text
+    ///
+    /// The flag may be given several times; a mutant must contain one of the texts.
     #[arg(long, allow_hyphen_values = true)]
     only: Vec<String>,
-    /// Try the mutants in random order.
+    /// Try the mutants in random order
     #[arg(long)]
     random: bool,
-    /// Seed of the random order, instead of a random one.
+    /// Seed of the random order, instead of a random one
     #[arg(long, requires = "random")]
     seed: Option<u64>,
-    /// Divide the number of mutants by this number, and try only that part: the first ones of the
-    /// random order.
+    /// Number of equal parts of the random order, of which only the first is tried
     #[arg(long, requires = "random", default_value_t = 1)]
     one_in: usize,
-    /// Start no further mutant after this number of seconds. The first mutant is always tried.
+    /// Start no further mutant after this number of seconds
+    ///
+    /// The first mutant is always tried.
     #[arg(long)]
     seconds_total: Option<u64>,
-    /// Try only mutants of crates below the engine whose tests build and run in seconds. CI tries
-    /// some of these.
+    /// Try only mutants of crates below the engine whose tests build and run in seconds
+    ///
+    /// CI tries some of these.
     #[arg(long)]
     quick: bool,
-    /// Print the mutants and try none.
+    /// Print the mutants, and try none
     #[arg(long)]
     list: bool,
-    /// Do not run the tests without a mutant first, because they are known to pass.
+    /// Leave out the run of the tests without a mutant, because they are known to pass
     #[arg(long)]
     sound: bool,
 }

@@ -24,15 +24,15 @@ const SHOWN_MAX: usize = 40;
 
 #[derive(Args)]
 pub struct Arguments {
-    /// Print every finding in these files and folders, without comparing them with the limits.
+    /// Print every finding in these files and folders, without comparing them with the limits
     paths: Vec<PathBuf>,
-    /// Lower the limits to the present numbers.
+    /// Lower the limits to the present numbers
     #[arg(long, conflicts_with = "paths")]
     lower: bool,
-    /// Check only the commit message in this file.
+    /// Check only the commit message in this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "lower", "install"])]
     message: Option<PathBuf>,
-    /// Install the git hook that checks each commit message.
+    /// Install the git hook that checks each commit message
     #[arg(long, conflicts_with_all = ["paths", "lower"])]
     install: bool,
 }

@@ -15,16 +15,16 @@ use katydid_wal::Group;
 use katydid_workload::tuples::Settings;
 use std::time::Duration;
 
-/// Measure the memory engine as the paper of Cicada over P-WAL did: its figures, on this machine
+/// Repeat the figures of Cicada over P-WAL on this machine, with the memory engine
 ///
-/// Compares serial and parallel logs, lock release, single and group commit, and no logging, on
-/// transactions that write and read small tuples, and measures read-only transactions beside
-/// writers. Each round runs all variants. Clients block in each commit or use callbacks. Each run
-/// loads a database of its own
+/// The command compares serial and parallel logs, early and late lock release, single and group
+/// commit, and no logging, with transactions that write and read small tuples. It also measures
+/// read-only transactions beside writers. Each round runs all variants. Clients block in each
+/// commit, or use callbacks. Each run loads a database of its own.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What the paper saw: early lock release with group commit is best, also with 80 % reads; one serial log falls behind; with a device
-of 15 us early release with group commit is hardly slower than logging off.
+What the paper saw: early lock release with group commit is best, also with 80 % reads; one serial log falls behind; on a device with
+a latency of 15 us, early release with group commit is hardly slower than no logging.
 
 Examples:
   katydid lab cicada --figure 4 --threads 1,2 --csv cicada.csv --svg charts
@@ -43,30 +43,39 @@ pub struct Cicada {
         value_parser = lists::threads
     )]
     threads: Vec<usize>,
-    /// Time added to each durable write, such as 0, 15us or 1ms [default: 50us; in figure 6, 15us]
+    /// Time added to each durable write, such as 0, 15us or 1ms [default: 50us; 15us in figure 6]
     #[arg(long, value_name = "TIME", value_parser = delay)]
     delay: Option<Duration>,
-    /// Transactions in flight of clients that do not block in each commit
+    /// Transactions in flight of each client that uses callbacks
     #[arg(long, value_name = "N", default_value = "64", value_parser = lists::in_flight)]
     in_flight: usize,
-    /// Tuples in the table; keys have 8 bytes
+    /// Number of tuples in the table, whose keys have 8 bytes
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     tuples: u64,
-    /// Bytes of a tuple
+    /// Bytes of a tuple's value
     #[arg(long, value_name = "BYTES", default_value = "8", value_parser = lists::payload)]
     value_bytes: usize,
-    /// Reads and writes in a transaction
+    /// Number of reads and writes in a transaction
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     operations: u16,
-    /// Positions for which a commit waits besides its own record: tracked or all
+    /// Records that a commit waits for besides its own: tracked or all
+    ///
+    /// tracked: the records of the transactions whose versions the commit has read. all: every
+    /// record that any stream holds when the transaction commits.
     #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<CommitDependencies>)]
     dependences: CommitDependencies,
-    /// Rule by which transactions look for conflicts and pause: at-validation or early [default:
+    /// Rule by which transactions check their reads and pause: at-validation or early [default:
     /// early in the paper's systems, at-validation in ours]
+    ///
+    /// at-validation: a transaction checks once, after it has installed its versions, and pauses if
+    /// the check fails. early: it also checks before that, and pauses after every conflict.
     #[arg(long, value_name = "RULE", value_parser = word::<Contention>)]
     contention: Option<Contention>,
     /// Rule by which replaced versions are kept: until-unread or until-durable [default:
     /// until-durable in the paper's systems with group commit, until-unread in all others]
+    ///
+    /// until-unread: until no transaction can read the version. until-durable: also until all log
+    /// records with earlier timestamps than the replacement are durable.
     #[arg(long, value_name = "RULE", value_parser = word::<OldVersions>)]
     old_versions: Option<OldVersions>,
     /// Seed of all random choices

@@ -14,11 +14,12 @@ use katydid_command::flags::{delay, word};
 use katydid_wal::{InserterKind, LogKind};
 use std::time::Duration;
 
-/// Measure how commits become durable as the papers did: their figures, on this machine
+/// Repeat the figures of the papers about commits on this machine
 ///
-/// Varies sync protocols, lock release, flush pipelining, sizes and I/O units, on TPC-B and
-/// key-value workloads, in the store or in the log alone. Each figure takes about a minute. Flags
-/// replace the lists that a figure varies. Every round also measures the raw device
+/// The figures vary sync protocols, lock release, flush pipelining, sizes and I/O units, with
+/// TPC-B, TPC-C, sysbench and key-value workloads, in the store or in the log alone. Each figure
+/// takes about a minute. A flag with a list replaces the list that a figure varies. Every round
+/// also measures the raw device.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct Commit {
@@ -26,41 +27,49 @@ pub struct Commit {
     /// flushing-table1, eleda8, eleda10, eleda12, eleda13, eleda14, eleda18, eleda19
     #[arg(long, alias = "sweep", value_name = "NAMES", default_value = "aether3", value_delimiter = ',')]
     figure: Vec<String>,
-    /// Numbers of client threads
+    /// Numbers of client threads [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::threads)]
     threads: Vec<usize>,
-    /// Sync protocols, or `all`
+    /// Sync protocols, which make the log durable, or `all`: adaptive, pipelined, aggregated,
+    /// grouped, slotted, per-commit, inline [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sync: Vec<String>,
-    /// Skews of the choice of tellers and accounts: exponents of a zipfian distribution
+    /// Skews of the choice of tellers and accounts: exponents of a zipfian distribution, from 0 to
+    /// 10 [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::skew)]
     skew: Vec<f64>,
-    /// Times added to each durable write of the log, such as 0, 15us, 100us, 1ms
+    /// Times added to each durable write of the log, such as 0, 15us, 100us, 1ms [default: the
+    /// figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = delay)]
     delay: Vec<Duration>,
-    /// Bytes that a commit writes
+    /// Bytes that a commit writes [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::payload)]
     payload: Vec<usize>,
-    /// Maximum bytes of one write of the log
+    /// Maximum bytes of one write of the log [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::io_unit)]
     io_unit: Vec<usize>,
-    /// Transactions in flight of clients that do not block in each commit
+    /// Transactions in flight of each client that uses callbacks [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::in_flight)]
     in_flight: Vec<usize>,
-    /// Inserter, which puts records into the log [default: marks; in the figures of efficient
-    /// flushing, consolidated with 16 slots]
+    /// Inserter, which puts records into the log: mutex, consolidated, decoupled, hybrid,
+    /// delegated, grasshopper, bitmap, chunked or marks [default: the figure's own, else marks]
+    ///
+    /// In the figures that compare systems (eleda8 to eleda14, eleda19), only our system uses it.
+    /// The figures of efficient flushing use 16 slots, whatever --slots says.
     #[arg(long, value_name = "KIND", value_parser = word::<InserterKind>)]
     inserter: Option<InserterKind>,
-    /// Medium of the log. A log in NVRAM has no sync protocol, but may have a delay
+    /// Kind of the log: disk, or nv_direct, nv_ring, nv_entries or nv_logging in NVRAM
+    ///
+    /// A log in NVRAM has no sync protocol, but may have a delay.
     #[arg(long, value_name = "KIND", default_value = "disk", value_parser = word::<LogKind>)]
     log: LogKind,
     /// Branches of TPC-B, with 10 tellers each
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     branches: u64,
-    /// Accounts of a branch
+    /// Accounts of each branch of TPC-B
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     accounts: u64,
-    /// Number of keys that are updated and searched, and of sysbench's rows
+    /// Number of keys of the key-value workloads, and of rows of sysbench's table
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     keys: u64,
     #[command(flatten)]

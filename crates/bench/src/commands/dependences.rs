@@ -20,12 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Count the dependencies that a distributed log would have to keep in order
+/// Count the dependencies between the logs of a distributed log
 ///
-/// Runs TPC-C's standard mix and TPC-B's transfers in the paged engine with everything in memory.
-/// Assigns the records of the resulting log to several logs, by transaction and by page, and counts
-/// the records that follow a record of another log about the same page, and the commits that would
-/// have to flush more than one log (Aether, A.5, Figure 13)
+/// The command runs TPC-C's standard mix and TPC-B's transfers in the paged engine with everything
+/// in memory, and assigns the records of the resulting log to several logs, by transaction and by
+/// page. It counts the records that follow a record of another log about the same page, and the
+/// commits that would have to flush more than one log (Aether, A.5, Figure 13).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -44,7 +44,7 @@ pub struct Dependences {
     /// Seconds of each run of a case
     #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
     seconds: f64,
-    /// Runs of each case. Each round runs all cases once
+    /// Number of rounds, each of which runs every case once
     #[arg(long, value_name = "N", default_value = "3", value_parser = lists::rounds)]
     rounds: usize,
     /// Warehouses of TPC-C, with 10 districts each
@@ -56,10 +56,10 @@ pub struct Dependences {
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Write all rows to this file
+    /// Write all rows to this file, as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the rows of each round separately to this file
+    /// Write the rows of each round separately to this file, as CSV
     #[arg(long, value_name = "FILE")]
     rounds_csv: Option<PathBuf>,
     /// Draw charts into this folder

@@ -13,10 +13,10 @@ use katydid_command::flags::word;
 use katydid_wal::{Heuristic, InserterKind, SyncKind};
 use std::time::Duration;
 
-/// Commit records durably to the log alone, with every sync protocol, and measure the raw device
+/// Measure durable commits to the log alone with every sync protocol, and the raw device
 ///
 /// Each round runs all protocols. Clients block in each commit (--threads), or have many commits in
-/// flight and use callbacks (--callbacks). Without options it takes about a minute
+/// flight and use callbacks (--callbacks). Without flags the command takes about a minute.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,32 +26,38 @@ Examples:
   katydid lab log-commit --log all --sync adaptive --delay 0,400ns,2us --threads 1,2
   katydid lab log-commit --sync adaptive --payload 120,4096 --callbacks 2x1000 --threads none")]
 pub struct LogCommit {
-    /// Numbers of clients that block in each commit, or `none`
+    /// Numbers of client threads that block in each commit, or `none`
     #[arg(long, value_name = "LIST", default_value = "1,8,64", value_delimiter = ',')]
     threads: Vec<String>,
-    /// Clients with callbacks: number of threads, and commits in flight of each, or `none`
+    /// Client threads with callbacks, and the commits in flight of each, such as 2x1000, or `none`
     #[arg(long, value_name = "LIST", default_value = "2x1000", value_delimiter = ',')]
     callbacks: Vec<String>,
     /// Bytes of a record without its 48-byte header
     #[arg(long, value_name = "LIST", default_value = "120", value_delimiter = ',', value_parser = lists::payload)]
     payload: Vec<usize>,
-    /// Sync protocols, or `all`
+    /// Sync protocols, which make the log durable, or `all`: adaptive, pipelined, aggregated,
+    /// grouped, slotted, per-commit, inline
     #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
     sync: Vec<String>,
-    /// Medium of the log, or `all`: disk, and the kinds in NVRAM, which have no sync protocol
+    /// Kinds of the log, or `all`: disk, and nv_direct, nv_ring, nv_entries and nv_logging in NVRAM
+    ///
+    /// A log in NVRAM has no sync protocol.
     #[arg(long, value_name = "LIST", default_value = "disk", value_delimiter = ',')]
     log: Vec<String>,
-    /// Inserter, which puts records into the log buffer
+    /// Inserters, which put records into the log: mutex, consolidated, decoupled, hybrid,
+    /// delegated, grasshopper, bitmap, chunked, marks
     #[arg(long, value_name = "LIST", default_value = "marks", value_delimiter = ',', value_parser = word::<InserterKind>)]
     inserter: Vec<InserterKind>,
     /// Times added to each durable write or persist, such as 0, 400ns, 15us, 100us, 1ms
     #[arg(long, value_name = "LIST", default_value = "0", value_delimiter = ',', value_parser = delay)]
     delay: Vec<Duration>,
-    /// Maximum bytes of one write [default: no limit]
+    /// Maximum bytes of one write of the log [default: 1MiB]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::io_unit)]
     io_unit: Vec<usize>,
     /// Ablation: measure each protocol also without each of these heuristics, one at a time; `all`
-    /// for all heuristics
+    /// for all
+    ///
+    /// The heuristics are delay, serving-delay, backoff, yield, many-committers and slow-hand-over.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     without: Vec<String>,
     #[command(flatten)]

@@ -24,11 +24,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Insert records into the log buffer with real threads, with every design
+/// Measure inserts into the log buffer by real threads, with every inserter
 ///
-/// The threads only insert, and only sweep txn writes to a device. Without options it sweeps the
-/// number of threads, in less than a minute; `--sweep all` takes about ten minutes.
-/// `katydid lab manycore run` runs the same sweeps on simulated cores
+/// Only sweep txn writes to a device; in all other sweeps the threads only insert. Without flags
+/// the command sweeps the number of threads, in less than a minute; `--sweep all` takes about ten
+/// minutes. `katydid lab manycore run` runs these sweeps on simulated cores.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -42,28 +42,33 @@ pub struct LogInsert {
     /// Seconds of each run of a case
     #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
     seconds: f64,
-    /// Runs of each case. Each round of a sweep runs all its cases once
+    /// Number of rounds, each of which runs every case once
     #[arg(long, value_name = "N", default_value = "3", value_parser = flags::rounds)]
     rounds: usize,
-    /// Folder for the files of sweep txn. It must be new or empty, and is restored afterwards
+    /// Folder for the files of sweep txn, which must be new or empty; the command removes what it
+    /// writes there
     #[arg(long, value_name = "DIR", default_value = "katydid-log-insert")]
     dir: PathBuf,
-    /// Folders on different devices, for sweep txn, to which the log's files are spread in turns of
-    /// 512 KiB (ELEDA). They must be new or empty, and are restored afterwards
+    /// Folders on different devices, over which the log's files are striped in units of 512 KiB
+    /// (ELEDA), in sweep txn
+    ///
+    /// The folders must be new or empty; the command removes what it writes there.
     #[arg(long, value_name = "DIR,DIR", value_delimiter = ',')]
     stripe: Vec<PathBuf>,
-    /// Maximum number of a thread's commits that wait to be durable, in sweep txn
+    /// Transactions in flight of each thread, in sweep txn
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     in_flight: u32,
-    /// Sync protocol in sweep txn: adaptive, pipelined, aggregated, grouped, slotted, per-commit or
-    /// inline
+    /// Sync protocol, which makes the log durable, in sweep txn: adaptive, pipelined, aggregated,
+    /// grouped, slotted, per-commit or inline
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     sync: SyncKind,
-    /// Maximum bytes of a write in sweep txn. With pipelined, a write begins when this number of
-    /// bytes is filled, or after 1 ms [default: write what is filled, up to 1 MiB]
+    /// Maximum bytes of one write of the log, in sweep txn [default: 1MiB]
+    ///
+    /// With this flag and pipelined, a write begins when this number of bytes is filled, or after 1
+    /// ms.
     #[arg(long, value_name = "BYTES", value_parser = flags::io_unit)]
     io_unit: Option<usize>,
-    /// I/O method of the log in sweep txn
+    /// I/O method of the log, in sweep txn
     #[arg(long, value_enum, default_value = "direct")]
     method: MethodName,
 }

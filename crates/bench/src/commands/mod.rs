@@ -18,7 +18,7 @@ use crate::workloads::{insert, oltp, ycsb};
 use clap::Subcommand;
 use katydid_command::failure::Result;
 
-/// Run a workload durably, and measure it
+/// Run a workload, and measure its throughput and latencies
 #[derive(Debug, Subcommand)]
 // A comment on a variant would replace the command's own help text.
 #[allow(missing_docs)]
@@ -63,8 +63,7 @@ impl Bench {
     }
 }
 
-/// Repeat the papers' figures, simulate machines with many cores, and measure commits and the log
-/// separately
+/// Repeat the figures of papers, simulate many-core machines, and measure parts of a log
 #[derive(Debug, Subcommand)]
 // A comment on a variant would replace the command's own help text.
 #[allow(missing_docs)]

@@ -14,11 +14,12 @@ use katydid_command::flags::word;
 use katydid_wal::{InserterKind, LogKind};
 use std::time::Duration;
 
-/// Measure logs in NVRAM as the report on NV-Logging and ELEDA did: their figures, on this machine
+/// Repeat the figures of NV-Logging and ELEDA about logs in NVRAM on this machine
 ///
-/// Runs NewOrders and Payments of TPC-C, and updates of single keys, in the paged engine over every
-/// kind of log in NVRAM and over the disk log. Each round runs all of them. A machine without NVRAM
-/// emulates it by files in memory, with latency added to each persist; every table and file says so
+/// The command runs NewOrders and Payments of TPC-C, and updates of single keys, in the paged
+/// engine. Each round runs them over every kind of log in NVRAM and over the disk log. On a machine
+/// without NVRAM, files in memory emulate it, with latency added to each persist; every table and
+/// file says so.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What the papers saw:
@@ -36,29 +37,32 @@ pub struct Nvram {
     /// Figures, or `all`: nvlogging6, nvlogging7, nvlogging8, nvlogging9, eleda15, append
     #[arg(long, value_name = "NAMES", default_value = "nvlogging6", value_delimiter = ',')]
     figure: Vec<String>,
-    /// Kinds of logs in NVRAM, or `all`
+    /// Kinds of the log, or `all`: nv_direct, nv_ring, nv_entries, nv_logging
     #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
     log: Vec<String>,
-    /// Numbers of client threads
+    /// Numbers of client threads [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::threads)]
     threads: Vec<usize>,
     /// Times added to each persist, and to each durable write of the disk log, such as 0, 400ns,
-    /// 2us
+    /// 2us [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = delay)]
     delay: Vec<Duration>,
     /// Numbers of entries of the log, powers of two, in nvlogging9; an entry takes 128 bytes
+    /// [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = entries)]
     entries: Vec<u64>,
-    /// Transactions in flight of clients of the disk log that do not block in each commit, in
-    /// eleda15
+    /// Transactions in flight of each client of the disk log that uses callbacks, in eleda15
     #[arg(long, value_name = "N", default_value = "100", value_parser = lists::in_flight)]
     in_flight: usize,
-    /// Inserter, which puts records into the log; the baseline uses mutex
+    /// Inserter, which puts records into the log: mutex, consolidated, decoupled, hybrid,
+    /// delegated, grasshopper, bitmap, chunked or marks
+    ///
+    /// The central log on disk, which is the baseline, uses mutex.
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
     inserter: InserterKind,
     #[command(flatten)]
     tpcc: TpccFlags,
-    /// Number of keys in the table that is updated
+    /// Number of keys in the table whose keys are updated
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: u64,
     /// Seed of all random choices

@@ -20,14 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Measure replication as Efficient flushing did, on servers of this machine, and a Raft group for
-/// comparison
+/// Repeat the figures of Efficient flushing about replication, with servers on this machine
 ///
 /// Each server is a process with a log on its own device. The client sends each transaction to all
-/// replicas at once. Each replica commits with its own sync: by the paper's existing scheme
-/// (slotted), its proposed scheme (aggregated) or another. The transaction is acknowledged when all
-/// replicas have answered. For comparison, a Raft group acknowledges by a majority or by all. After
-/// each run all replicas are compared
+/// replicas at once, and acknowledges it when all have answered. Each replica commits with its own
+/// sync protocol: the paper's existing scheme (slotted), its proposed scheme (aggregated) or
+/// another. For comparison, a Raft group acknowledges by a majority or by all. After each run the
+/// command compares all replicas.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What the paper saw, aggregated over slotted at 8, 16, 32, 64 and 128 threads:
@@ -43,46 +42,47 @@ pub struct Replication {
     /// Figures, or `all`: flushing7, flushing8, flushing-table2, flushing-table3
     #[arg(long, value_name = "NAMES", default_value = "flushing7", value_delimiter = ',')]
     figure: Vec<String>,
-    /// Numbers of client threads
+    /// Numbers of client threads [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::threads)]
     threads: Vec<usize>,
-    /// Numbers of replicas
+    /// Numbers of replicas, from 1 to 9 [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = replicas)]
     replicas: Vec<usize>,
-    /// Sync protocols of the paper's replication, or raft-quorum or raft-all
+    /// Sync protocols of the paper's replication (adaptive, pipelined, aggregated, grouped,
+    /// slotted, per-commit, inline), or raft-quorum or raft-all [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sync: Vec<String>,
     /// Device of the servers' logs
     #[arg(long, value_enum, default_value = "memory")]
     device: Device,
-    /// Time added to each sync of a server
+    /// Time added to each sync of a server, such as 0, 115us or 1ms
     #[arg(long, value_name = "TIME", default_value = "115us", value_parser = delay)]
     delay: Duration,
-    /// Time added to each request of the paper's replication, for a network's round trip
+    /// Time added to each request of the paper's replication, as the round trip of a network
     #[arg(long, value_name = "TIME", default_value = "60us", value_parser = delay)]
     network: Duration,
-    /// Rows of sysbench
+    /// Rows of sysbench's table
     #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     keys: u64,
     /// Seconds of each run of a case
     #[arg(long, value_name = "S", default_value = "0.3", value_parser = seconds)]
     seconds: f64,
-    /// Runs of each case. Each round runs all cases once
+    /// Number of rounds, each of which runs every case once
     #[arg(long, value_name = "N", default_value = "2", value_parser = lists::rounds)]
     rounds: usize,
-    /// Run one round of 0.05 seconds, to test that everything works
+    /// Run one round with 0.05 seconds for each case, to test that everything works
     #[arg(long, conflicts_with_all = ["seconds", "rounds"])]
     quick: bool,
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Folder to work in. It must be new or empty, and is restored afterwards
+    /// Folder to work in, which must be new or empty; the command removes what it writes there
     #[arg(long, value_name = "DIR", default_value = "katydid-replication")]
     dir: PathBuf,
-    /// Write all rows to this file
+    /// Write all rows to this file, as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the rows of each round separately to this file
+    /// Write the rows of each round separately to this file, as CSV
     #[arg(long, value_name = "FILE")]
     rounds_csv: Option<PathBuf>,
     /// Draw charts into this folder

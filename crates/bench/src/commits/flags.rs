@@ -20,59 +20,71 @@ const NVRAM_BYTES: u64 = 512 << 20;
 /// Flags of all commands that measure commits.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// Folder to work in. It must be new or empty, and is restored afterwards
+    /// Folder to work in, which must be new or empty; the command removes what it writes there
     #[arg(long, value_name = "DIR", default_value = "katydid-commit")]
     pub dir: PathBuf,
-    /// Seconds of each run of a case
+    /// Seconds of each run of a case [default: the figure's own, from 0.3 to 3; 0.7 in log-commit]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// Runs of each case. Each round runs all cases once
+    /// Number of rounds, each of which runs every case once [default: the figure's own, 2 or 3; 3
+    /// in log-commit]
     #[arg(long, value_name = "N", value_parser = log_flags::rounds)]
     pub rounds: Option<usize>,
-    /// Run one round of 0.05 seconds, to test that everything works
+    /// Run one round with 0.05 seconds for each case, to test that everything works
     #[arg(long, conflicts_with_all = ["seconds", "rounds"])]
     pub quick: bool,
-    /// Device of the log [default: file; in the figures of Cicada and of NV-Logging, memory]
+    /// Device of the log [default: file; memory in the figures of Cicada and of NV-Logging]
     #[arg(long, value_enum)]
     pub device: Option<Device>,
-    /// Folders on different devices to which the log's files are spread in turns of 512 KiB
-    /// (ELEDA). They must be new or empty, and are restored afterwards
+    /// Folders on different devices, over which the log's files are striped in units of 512 KiB
+    /// (ELEDA)
+    ///
+    /// The folders must be new or empty; the command removes what it writes there.
     #[arg(long, value_name = "DIR,DIR", value_delimiter = ',')]
     stripe: Vec<PathBuf>,
-    /// I/O method of the log [default: direct; in the figures of efficient flushing, buffered]
+    /// I/O method of the log [default: direct; buffered in the figures of efficient flushing]
     #[arg(long, value_enum)]
     pub method: Option<MethodName>,
-    /// Bytes of the log's ring, a power of two [default: the log's own; in ELEDA's figures 32 MiB]
+    /// Bytes of the log's ring, a power of two [default: 256KiB for each processor, from 2MiB to
+    /// 64MiB]
+    ///
+    /// The cases of ELEDA's own design always use 32 MiB.
     #[arg(long, value_name = "BYTES", value_parser = log_flags::ring)]
     pub ring: Option<usize>,
-    /// Bytes of a segment of the log [default: the log's own]
+    /// Bytes of a segment of the log [default: 64MiB]
     #[arg(long, value_name = "BYTES", value_parser = segment_bytes)]
     segment: Option<u64>,
-    /// Number of segments kept prepared beyond the segment that is written
+    /// Number of segments that the log keeps prepared beyond the segment that it writes
     #[arg(long, value_name = "N", default_value = "4", value_parser = spare)]
     spare: usize,
-    /// Maximum number of adaptive's writes in flight
+    /// Maximum number of writes in flight, with sync protocol adaptive
     #[arg(long, value_name = "N", default_value = "1", value_parser = depth)]
     depth: u32,
-    /// Commits, bytes or microseconds after which pipelined begins a round, whichever comes first
+    /// Numbers of commits, bytes and microseconds after which a round begins, whichever comes
+    /// first, with sync protocol pipelined or inline
+    ///
+    /// A number of commits or bytes of 0 never begins a round; with 0 microseconds each round
+    /// begins at once. The figures of Cicada use 5,0,500 if this flag is absent.
     #[arg(long, value_name = "COMMITS,BYTES,US", default_value = "0,0,0", value_parser = group)]
     pub group: Group,
-    /// Way to wait out a delay: auto (up to 50 us on the processor), spin (all of it on the
-    /// processor) or timer (asleep, which may wake late)
+    /// Way to wait out an added delay: auto (sleep, and spin for the last 50 us), spin, or timer
+    /// (sleep, which may end late)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = waiting)]
     waiting: Waiting,
     #[command(flatten)]
     tuning: log_flags::Tuning,
     #[command(flatten)]
     nvram: NvramFlags,
-    /// Folder for logs in NVRAM. It must be new or empty, and is restored afterwards [default:
-    /// katydid-nvram-PID in /dev/shm, or in --dir if there is no /dev/shm]
+    /// Folder for logs in NVRAM, which must be new or empty [default: katydid-nvram-PID in
+    /// /dev/shm, or in --dir if there is no /dev/shm]
+    ///
+    /// The command removes what it writes there.
     #[arg(long, value_name = "DIR")]
     nvram_dir: Option<PathBuf>,
-    /// Write all rows to this file
+    /// Write all rows to this file, as CSV
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write the rows of each round separately to this file
+    /// Write the rows of each round separately to this file, as CSV
     #[arg(long, value_name = "FILE")]
     rounds_csv: Option<PathBuf>,
     /// Draw charts into this folder

@@ -37,14 +37,13 @@ const LOAD_IN_FLIGHT: usize = 16;
 /// Sizes of a database of TPC-C.
 #[derive(Debug, Args)]
 pub struct TpccFlags {
-    /// Warehouses of TPC-C, with 10 districts each [default: 4 in the figures of NVRAM, 32 in
-    /// ELEDA's figure 12]
+    /// Warehouses of TPC-C, with 10 districts each [default: 4 in `lab nvram`, 32 in `lab commit`]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     warehouses: Option<u32>,
     /// Items of TPC-C; the standard has 100000
     #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     items: u32,
-    /// Customers of a district of TPC-C; the standard has 3000
+    /// Customers of each district of TPC-C; the standard has 3000
     #[arg(long, value_name = "N", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     customers: u32,
 }

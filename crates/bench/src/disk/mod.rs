@@ -18,25 +18,27 @@ use std::time::Duration;
 
 /// Measure how fast a device makes writes durable, and recommend settings
 ///
-/// Varies the settings on which the choice depends: the state of the file's blocks, the method, the
-/// size, the number of writes in flight, and the number of concurrent syncs. The file has no name,
-/// so it disappears with the process. On a shared machine, repeat the measurement
+/// The command varies the settings on which the choice depends: the state of the file's blocks, the
+/// method, the size, the number of writes in flight, and the number of concurrent syncs. The file
+/// that it writes has no name, so the file disappears with the process. On a shared machine, repeat
+/// the measurement.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  katydid bench-disk --dir /mnt/fast\n  katydid bench-disk --dir . --quick --json"
+    after_help = "Examples:\n  katydid bench-disk --dir /mnt/fast\n  katydid bench-disk --dir . --quick --json"
 )]
 pub struct BenchDisk {
-    /// A folder on the device
+    /// Folder on the device
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Seconds for each of the 22 measurements (a measurement of fresh blocks may end earlier, with
-    /// the file)
+    /// Seconds of each of the 22 measurements
+    ///
+    /// A measurement of fresh blocks ends earlier if it comes to the end of the file.
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     seconds: f64,
-    /// Take 0.1 seconds for each measurement
+    /// Take 0.1 seconds for each measurement, instead of --seconds
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
-    /// Size of the file that is written
+    /// Bytes of the file that the command writes, from 1MiB to 64GiB
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = file_bytes)]
     file_bytes: u64,
     /// Print one JSON object

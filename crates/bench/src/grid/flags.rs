@@ -13,13 +13,14 @@ use std::result::Result;
 /// Settings of inserters. Each applies to some designs.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Tuning {
-    /// Number of slots in which groups form, with consolidated, hybrid and delegated
+    /// Number of slots in which threads form groups, with inserter consolidated, hybrid or
+    /// delegated
     #[arg(long, value_name = "N", default_value = "4", value_parser = slots)]
     pub slots: usize,
-    /// Bytes of the range that grasshopper hops over
+    /// Bytes of the range that the filled frontier hops over, with inserter grasshopper
     #[arg(long, value_name = "BYTES", default_value = "4MiB", value_parser = hop_bytes)]
     pub hop_bytes: u64,
-    /// Maximum bytes that chunked reserves at a time for one session
+    /// Maximum bytes that a session reserves at a time, with inserter chunked
     #[arg(long, value_name = "BYTES", default_value = "16KiB", value_parser = chunk_bytes)]
     pub chunk_bytes: usize,
 }

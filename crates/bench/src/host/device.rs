@@ -6,20 +6,20 @@ use katydid_device::Method;
 /// Device of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Device {
-    /// In files on the disk of the pages
+    /// Files in the command's folder
     File,
-    /// In memory, which shows the limit of a faster device; the log is lost at the end
+    /// Memory, which shows the limit of a faster device; the log is lost at the end
     Memory,
 }
 
 /// I/O method of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MethodName {
-    /// Bypass the page cache; each write is durable
+    /// Writes bypass the page cache, and each write is durable
     Direct,
-    /// Like direct, through an io_uring ring; direct if the kernel has no io_uring
+    /// Writes as with direct, through an io_uring ring; direct if the kernel has no io_uring
     IoUring,
-    /// Through the page cache, made durable by fdatasync
+    /// Writes go through the page cache, and fdatasync makes them durable
     Buffered,
 }
 

@@ -18,48 +18,52 @@ const PIECE_BYTES_MAX: usize = 64 << 10;
 /// except that `--inserter` selects from the sweep's designs (sweep `txn` runs any design).
 #[derive(Debug, Args)]
 pub struct Sweeps {
-    /// Sweeps, or `all`: threads, size, size-cached, outlier, slots, work, crawl, bitmap, stall,
-    /// limits, txn (the last three on real threads only)
+    /// Sweeps, or `all`: threads, size, size-cached, outlier, slots, work, crawl, bitmap; on real
+    /// threads also stall, limits, txn
     #[arg(long, value_name = "NAMES", default_value = "threads", value_delimiter = ',')]
     pub sweep: Vec<String>,
-    /// Designs, or `all` for the sweep's own designs
+    /// Inserters, which put records into the log, or `all` for the sweep's own: mutex,
+    /// consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked, marks
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     pub inserter: Vec<String>,
-    /// Numbers of threads
+    /// Numbers of threads [default: the sweep's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::threads)]
     pub threads: Vec<usize>,
-    /// Bytes of a record, including its 48-byte header
+    /// Bytes of a record, including its 48-byte header [default: the sweep's own, mostly 120]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::record)]
     pub record: Vec<usize>,
-    /// Bytes of the large record that follows every 60 small ones
+    /// Bytes of the large record that follows every 60 small ones [default: the sweep's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::record)]
     pub outlier: Vec<usize>,
-    /// Number of slots in which groups form, in designs that have slots [default: 4]
+    /// Number of slots in which threads form groups, with inserter consolidated, hybrid or
+    /// delegated [default: the sweep's own, mostly 4]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::slots)]
     pub slots: Vec<usize>,
-    /// Bytes of the range that grasshopper hops over [default: 4MiB]
+    /// Bytes of the range that the filled frontier hops over, with inserter grasshopper [default:
+    /// the sweep's own, mostly 4MiB]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::hop_bytes)]
     pub hop_bytes: Vec<u64>,
-    /// Maximum bytes that chunked reserves at a time for one session [default: 16KiB]
+    /// Maximum bytes that a session reserves at a time, with inserter chunked [default: 16KiB]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::chunk_bytes)]
     pub chunk_bytes: Vec<usize>,
-    /// Bytes of the ring, a power of two [default: the log's default for the machine's cores, or
-    /// four records of each thread if that is more]
+    /// Bytes of the log's ring, a power of two [default: 256KiB for each core, from 2MiB to 64MiB;
+    /// 64KiB in size-cached]
     ///
-    /// The reserved frontier may be ahead of the filled frontier by at most a quarter of the ring
+    /// The default is larger if four records of each thread need more. The reserved frontier may be
+    /// ahead of the filled frontier by at most a quarter of the ring.
     #[arg(long, value_name = "BYTES", value_parser = flags::ring)]
     pub ring: Option<usize>,
-    /// Nanoseconds of other work between two inserts of a thread [default: 0]
+    /// Nanoseconds of other work between two inserts of a thread [default: the sweep's own, mostly
+    /// 0]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = flags::work)]
     pub work: Vec<f64>,
-    /// Write all rows to this file
+    /// Write all rows to this file, as CSV
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write the rows of each round separately to this file
+    /// Write the rows of each round separately to this file, as CSV
     #[arg(long, value_name = "FILE")]
     rounds_csv: Option<PathBuf>,
-    /// Draw a chart of each sweep, into this file if its name ends in .svg, otherwise into this
-    /// folder
+    /// Draw a chart of each sweep: into this file if its name ends in .svg, else into this folder
     #[arg(long, value_name = "FILE|DIR")]
     pub svg: Option<PathBuf>,
 }

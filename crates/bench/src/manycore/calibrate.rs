@@ -14,15 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Measure this machine and describe it for `manycore run`
+/// Measure this machine, and write a description of it for `manycore run`
 ///
-/// Takes about half a minute, on at least two cores. Other work on the machine distorts the results
+/// The command takes about half a minute, and needs at least two cores. Other work on the machine
+/// distorts the results.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   katydid lab manycore calibrate --out here.toml && katydid lab manycore run --machine here.toml --threads 1,2,4,8")]
 pub struct Calibrate {
-    /// The file to write
+    /// File to write
     #[arg(long, value_name = "FILE", default_value = "machine.toml")]
     out: PathBuf,
 }

@@ -17,14 +17,14 @@ use katydid_manycore::{Machine, Outcome, Plan};
 use std::path::Path;
 use std::time::Instant;
 
-/// Insert records with virtual threads on a simulated machine
+/// Measure inserts into the log buffer by virtual threads on a simulated machine
 ///
-/// Without options it sweeps the number of threads. Equal options give equal results, byte for
-/// byte. `katydid lab log-insert` runs the same sweeps on real threads
+/// With --machine alone, the command sweeps the number of threads. Equal flags give equal results,
+/// byte for byte. `katydid lab log-insert` runs these sweeps on real threads.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Machines that come with the program: aether (one chip of 64 simple contexts), eleda (two sockets of 18 cores), modern (two
-sockets of 64), host (the two cores that the program was tested on). A file written by `katydid lab manycore calibrate` also describes a machine.
+Machines that come with the program: aether (one chip with 64 hardware threads), eleda (two sockets with 18 cores each), modern (two
+sockets with 64 cores each), host (the two cores that the program was tested on). `katydid lab manycore calibrate` writes a file that describes this machine.
 
 Examples:
   katydid lab manycore run --machine modern --svg threads.svg
@@ -32,7 +32,7 @@ Examples:
   katydid lab manycore run --machine aether --inserter mutex,hybrid --threads 64 --record 48,120,480,1920,12288
   katydid lab manycore run --machine aether --sweep outlier --inserter hybrid,delegated --millis 20")]
 pub struct Run {
-    /// A machine's name, or a file that describes a machine
+    /// Name of a machine, or a .toml file that describes one
     #[arg(long, value_name = "NAME|FILE")]
     machine: String,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub struct Run {
     /// Seed of the choices that on a real machine are left to chance
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Runs of each case; each round uses the next seed
+    /// Number of rounds, each of which runs every case once, with a seed of its own
     #[arg(long, value_name = "N", default_value = "1", value_parser = flags::rounds)]
     rounds: usize,
 }

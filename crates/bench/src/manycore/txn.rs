@@ -14,21 +14,20 @@ use katydid_command::whole_file;
 use katydid_manycore::{RunError, TXN_DESIGNS, TxnDesign, TxnPlan, run_txns};
 use std::path::PathBuf;
 
-/// Commit with virtual threads on a simulated machine: timestamps and records, with and without
-/// shared words
+/// Measure commits by virtual threads on a simulated machine, with and without shared words
 ///
-/// Every transaction takes a timestamp, appends a record to a log and is acknowledged without
-/// waiting for a device. The results therefore show the cost of shared words on many cores. One
-/// counter for timestamps and one end of the log are compared with the memory engine's design: own
-/// timestamps and a log for each thread. The engine's real clock and the log's real inserters run
-/// here. Equal options give equal results, byte for byte
+/// Every transaction takes a timestamp, appends a record to a log, and is acknowledged without
+/// waiting for a device. The results therefore show the cost of shared words on many cores. The
+/// command compares one counter for timestamps and one end of the log with the memory engine's
+/// design, in which each thread has its own timestamps and its own log. The simulation runs the
+/// engine's real clock and the log's real inserters. Equal flags give equal results, byte for byte.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   katydid lab manycore txn --machine modern --svg txn.svg
   katydid lab manycore txn --machine eleda --work 0 --record 120 --csv txn.csv")]
 pub struct Txn {
-    /// A machine's name, or a file that describes a machine; see `manycore run`
+    /// Name of a machine, or a .toml file that describes one; `manycore run --help` lists the names
     #[arg(long, value_name = "NAME|FILE", default_value = "modern")]
     machine: String,
     /// Numbers of virtual threads
@@ -37,7 +36,7 @@ pub struct Txn {
     /// Bytes of a transaction's record, including its 48-byte header
     #[arg(long, value_name = "BYTES", default_value = "400", value_parser = record)]
     record: usize,
-    /// Nanoseconds of a transaction's other work
+    /// Nanoseconds of other work in each transaction
     #[arg(long, value_name = "NS", default_value = "1000", value_parser = flags::work)]
     work: f64,
     /// Simulated milliseconds of each run
@@ -46,13 +45,14 @@ pub struct Txn {
     /// Seed of the choices that on a real machine are left to chance
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Runs of each case; each round uses the next seed, and rows are medians
+    /// Number of rounds, each of which runs every case once, with a seed of its own; the rows are
+    /// medians
     #[arg(long, value_name = "N", default_value = "1", value_parser = flags::rounds)]
     rounds: usize,
     /// Write all rows to this file, as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the rows of each round separately to this file
+    /// Write the rows of each round separately to this file, as CSV
     #[arg(long, value_name = "FILE")]
     rounds_csv: Option<PathBuf>,
     /// Draw transactions per second over threads into this file

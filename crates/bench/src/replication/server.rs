@@ -45,10 +45,10 @@ pub struct ReplicaServer {
     /// Device of the log
     #[arg(long, value_enum, default_value = "memory")]
     device: Device,
-    /// Time added to each sync
+    /// Time added to each sync of the server
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = delay)]
     delay: Duration,
-    /// Time added to each request, half before it and half after it
+    /// Time added to each request, one half before it and one half after it
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = delay)]
     network: Duration,
 }

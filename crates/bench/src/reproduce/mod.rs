@@ -33,39 +33,40 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-/// Repeat the papers' figures on this machine, and write one report of them
+/// Repeat the figures of the papers on this machine, and write one report
 ///
-/// Each figure or table that measures logging is an experiment: on real threads, with delayed
-/// devices, or on simulated cores if this machine has too few. The report, DIR/report.html, is one
-/// file that needs no network. It has our plots, the results of the paper, a verdict on whether our
-/// figure has the paper's shape (computed from criteria that it lists), and a comparison of our
-/// best result with the paper's
+/// Each figure or table that measures logging is an experiment. Experiments run on real threads,
+/// some with a delay added to the device, or on simulated cores. The report, DIR/report.html, is
+/// one file that needs no network. It has our charts, the results of the paper, a comparison of our
+/// best result with the paper's, and a verdict on whether our figure has the paper's shape, with
+/// the criteria of the verdict.
 ///
-/// It may be interrupted at any time; the same command continues with the missing experiments
+/// The command may be interrupted at any time. The same command later continues with the missing
+/// experiments.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  katydid lab reproduce --quick                       all figures in some minutes
+  katydid lab reproduce --quick                       all figures in about 15 minutes
   katydid lab reproduce aether --figure 3             one figure, at full length
   katydid lab reproduce cicada --out cicada-report    one paper
-  katydid lab reproduce --list                        the experiments, and the figures that are not run")]
+  katydid lab reproduce --list                        list the experiments, and the figures that are not run")]
 pub struct Reproduce {
-    /// A paper: aether, eleda, flushing, nv-logging or cicada. Without it, all papers
+    /// Paper, or all: aether, eleda, flushing, nv-logging, cicada [default: all]
     #[arg(value_name = "PAPER")]
     paper: Option<String>,
-    /// Figures of that paper, such as 3 or 8-left
+    /// Figures of the paper, such as 3 or 8-left [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "paper")]
     figure: Vec<String>,
-    /// Short runs: all experiments take some minutes on two cores
+    /// Make short runs: all experiments take about 15 minutes on two cores
     #[arg(long)]
     quick: bool,
-    /// Folder for the report and all rows and charts
+    /// Folder for the report, and for all rows and charts
     #[arg(long, value_name = "DIR", default_value = "katydid-reproduce")]
     out: PathBuf,
-    /// Measure experiments again that an earlier run has measured
+    /// Measure also the experiments that an earlier run has measured
     #[arg(long)]
     again: bool,
-    /// Only list the experiments, and the figures that are not run
+    /// List the experiments, and the figures that are not run, and measure nothing
     #[arg(long)]
     list: bool,
 }

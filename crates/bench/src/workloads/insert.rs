@@ -14,13 +14,14 @@ use katydid_workload::insert::{Inserts, KEY_BYTES_MIN, KeyOrder, RUNS_MAX};
 pub enum Order {
     /// Each thread inserts ascending keys into a range of its own
     Ascending,
-    /// Keys are scattered
+    /// Each thread inserts scattered keys: the hashes of ascending numbers
     Hashed,
 }
 
 /// Run single-insert transactions with keys that never repeat
 ///
-/// Without limits it runs for 10 seconds. A later run on the same folder inserts other keys
+/// Without --seconds and --operations the run takes 10 seconds. A later run in the same folder
+/// inserts other keys.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,10 +29,10 @@ Examples:
   katydid bench insert --threads 64
   katydid bench insert --threads 2 --in-flight 1000 --key-bytes 16 --value-bytes 1000 --order hashed")]
 pub struct Insert {
-    /// Bytes in a key
+    /// Bytes of a key
     #[arg(long, value_name = "N", default_value = "20", value_parser = key_bytes)]
     key_bytes: usize,
-    /// Bytes in a value
+    /// Bytes of a value
     #[arg(long, value_name = "N", default_value = "100", value_parser = value_bytes)]
     value_bytes: usize,
     /// Order of the keys of one thread

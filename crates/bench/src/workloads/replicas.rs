@@ -29,11 +29,13 @@ const ROWS: u32 = 5_000;
 /// Flags that choose a group of replicas.
 #[derive(Debug, Args)]
 pub struct ReplicaFlags {
-    /// Drive the group of replicas at these addresses, without TLS, instead of a database of this
-    /// process; the address of one running replica is enough
+    /// Addresses of a group of replicas to run on, without TLS, instead of a database of this
+    /// process
+    ///
+    /// The address of one running replica is enough.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', conflicts_with_all = FLAGS_OF_DATABASES)]
     replicas: Vec<String>,
-    /// With --replicas: acknowledge a commit when every voter has it, instead of a majority
+    /// With --replicas: acknowledge a commit when every voter has it, not only a majority
     #[arg(long, requires = "replicas")]
     all: bool,
 }

@@ -48,28 +48,33 @@ fn engines(text: &str) -> std::result::Result<Engines, String> {
 /// Flags of every workload.
 #[derive(Debug, Clone, Args)]
 pub struct Setup {
-    /// Folder to work in, created if it is missing; it must be empty or contain a database
+    /// Folder to work in, which must be new, empty or a database; the command creates it if it is
+    /// missing
     #[arg(long, value_name = "DIR", default_value = "katydid-bench")]
     pub dir: PathBuf,
-    /// Number of client threads [default: the workload's, otherwise 16]
+    /// Number of client threads [default: the workload file's, else 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub threads: Option<u32>,
-    /// Run for this number of seconds
+    /// Seconds of the run [default: 10, if the run has no other limit]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// Run this number of transactions
+    /// Number of transactions of the run
     #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
-    /// Transactions in flight per thread: with 1 a thread blocks in each commit, with more it uses
-    /// callbacks
+    /// Transactions in flight of each thread: with 1 a thread blocks in each commit, with more it
+    /// uses callbacks
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub in_flight: u32,
-    /// Maximum transactions per second of all threads together; latencies then count from the time
-    /// at which each was due
+    /// Maximum transactions per second of all threads together [default: no limit]
+    ///
+    /// With this flag, a latency counts from the time at which the transaction was due, unless the
+    /// YCSB property measurement.interval is op.
     #[arg(long, value_name = "RATE")]
     pub target: Option<f64>,
-    /// Engine: paged, memory or all. With all, the engines run one after the other, each in its own
-    /// folder inside --dir [default: the database's engine; paged for a new database]
+    /// Engine that keeps the data: paged, memory or all [default: the database's engine; paged for
+    /// a new database]
+    ///
+    /// With all, the engines run one after the other, each in its own folder inside --dir.
     #[arg(long, value_name = "KIND", value_parser = engines)]
     engine: Option<Engines>,
     #[command(flatten)]
@@ -86,26 +91,40 @@ pub struct Setup {
     /// slotted, per-commit or inline
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     pub sync: SyncKind,
-    /// Ablation: run `adaptive` or `pipelined` without one of its heuristics
+    /// Ablation: run with adaptive or pipelined without one of its heuristics
+    ///
+    /// The heuristics are delay, serving-delay, backoff, yield, many-committers and slow-hand-over.
     #[arg(long, value_name = "HEURISTIC", value_parser = word::<Heuristic>)]
     pub without: Option<Heuristic>,
     /// Durability at which a commit is acknowledged: buffered, written or durable
+    ///
+    /// buffered: in the memory of the process. written: handed to the operating system. durable: on
+    /// the device.
     #[arg(long, value_name = "LEVEL", default_value = "durable", value_parser = word::<Durability>)]
     pub durability: Durability,
     /// Time at which a commit releases its locks: early or after-durable
+    ///
+    /// early: when the commit record is in the log. after-durable: when the commit has reached
+    /// --durability.
     #[arg(long, value_name = "WHEN", default_value = "early", value_parser = word::<LockRelease>)]
     pub lock_release: LockRelease,
-    /// Memory engine: when a transaction looks for conflicts and pauses after them: at-validation
-    /// or early
+    /// Memory engine: rule by which transactions check their reads and pause: at-validation or
+    /// early
+    ///
+    /// at-validation: a transaction checks once, after it has installed its versions, and pauses if
+    /// the check fails. early: it also checks before that, and pauses after every conflict.
     #[arg(long, value_name = "RULE", default_value = "at-validation", value_parser = word::<Contention>)]
     pub contention: Contention,
-    /// Memory engine: how long replaced versions are kept: until-unread or until-durable
+    /// Memory engine: rule by which replaced versions are kept: until-unread or until-durable
+    ///
+    /// until-unread: until no transaction can read the version. until-durable: also until all log
+    /// records with earlier timestamps than the replacement are durable.
     #[arg(long, value_name = "RULE", default_value = "until-unread", value_parser = word::<OldVersions>)]
     pub old_versions: OldVersions,
     /// Paged engine: bytes of pages kept in memory
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = bytes::parse)]
     pub cache: u64,
-    /// Bytes of log after which a checkpoint is taken [default: the store's own]
+    /// Bytes of log after which the database takes a checkpoint [default: 256MiB]
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     pub checkpoint: Option<u64>,
     /// Device of the log
@@ -114,19 +133,19 @@ pub struct Setup {
     /// I/O method of the log
     #[arg(long, value_enum, default_value = "direct")]
     pub method: MethodName,
-    /// Paged engine: I/O method of pages
+    /// Paged engine: I/O method of the pages
     #[arg(long, value_enum, default_value = "buffered")]
     pub page_method: MethodName,
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
-    /// Write all results to a file, as one JSON object
+    /// Write all results to this file, as one JSON object
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write latencies to a file, as an HdrHistogram log
+    /// Write the latencies of each second to this file, as an HdrHistogram log
     #[arg(long, value_name = "FILE")]
     pub hdr: Option<PathBuf>,
-    /// Drop the tables that an earlier run left
+    /// Before the run, drop the tables that an earlier run left
     #[arg(long)]
     pub fresh: bool,
     /// Do not check the data after the run

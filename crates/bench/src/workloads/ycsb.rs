@@ -18,11 +18,13 @@ use std::time::Duration;
 /// Run a YCSB workload: load phase, run phase, report
 ///
 /// The workload is a YCSB properties file; -p and flags override its properties. Each request is
-/// one transaction, and each commit is acknowledged only when it is durable, unless --durability
-/// sets a weaker level. Without limits in the file or on the command line it runs for 10 seconds. A
-/// folder that is already loaded is used again if its records match. With --replicas the requests
-/// go to a running group of replicas (`katydid replica`): each client has a session, an update
-/// reads and writes the record in two calls, and an insert does not check whether its key exists
+/// one transaction, which is acknowledged when it is durable, unless --durability sets a weaker
+/// level. Without limits in the file or on the command line the run takes 10 seconds. The command
+/// reuses the records of an earlier run in the folder if they match.
+///
+/// With --replicas the requests go to a running group of replicas (`katydid replica`). Each client
+/// has a session. An update reads and writes the record in two calls, and an insert does not check
+/// whether its key exists.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,10 +36,10 @@ pub struct Ycsb {
     /// YCSB properties file [default: workload A]
     #[arg(long, value_name = "FILE")]
     workload: Option<PathBuf>,
-    /// Set a property, as if it were at the end of the file
+    /// Set a property, as if this line were at the end of the file
     #[arg(short = 'p', value_name = "NAME=VALUE")]
     property: Vec<String>,
-    /// Number of records to load; overrides the file
+    /// Number of records to load; overrides the property recordcount
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     records: Option<u64>,
     #[cfg(feature = "replica")]

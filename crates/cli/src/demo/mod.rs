@@ -31,7 +31,7 @@ use tally::{Ack, Verdict};
 /// Interval between two updates of the counters.
 const SHOWN_EVERY: Duration = Duration::from_millis(100);
 
-/// Demonstrate the store in a terminal
+/// Show that acknowledged commits survive crashes
 #[derive(Debug, Subcommand)]
 pub enum Demo {
     Crash(Crash),
@@ -48,13 +48,13 @@ impl Demo {
     }
 }
 
-/// Kill a process with thousands of clients, cut the power of a simulated device, and count lost
-/// commits
+/// Kill a process, cut the power of a simulated device, and count the lost commits
 ///
-/// Two databases run side by side. The first is in files; a process writes it, which the key `k`
-/// kills (kill -9). The second is on a simulated device, whose power the key `p` cuts. After each
-/// event the command opens the database and looks for every acknowledged commit; then the clients
-/// go on. The key `q` ends. Exit code 1 if a commit was lost.
+/// Two databases run side by side, each with thousands of clients. The first is in files; the key
+/// `k` kills the process that writes them (kill -9). The second is on a simulated device; the key
+/// `p` cuts its power. After each event the command opens the database, and looks for every
+/// acknowledged commit; then the clients continue. The key `q` ends the command. The exit code is 1
+/// if a commit was lost.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid demo crash\n  katydid demo crash --script kill,power,kill --seconds 10"
@@ -63,10 +63,10 @@ pub struct Crash {
     /// Number of clients of each database; each waits for its commit before it begins the next
     #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     clients: u32,
-    /// Events to run at equal intervals, instead of waiting for keys
+    /// Events that happen at equal intervals, instead of at keys
     #[arg(long, value_name = "EVENTS", value_enum, value_delimiter = ',')]
     script: Vec<Event>,
-    /// Seconds that a script takes, without the time of opening databases
+    /// Seconds that the script takes, without the time for opening the databases
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds, requires = "script")]
     seconds: f64,
     /// Seed that decides which unsynced bytes of the simulated device survive
@@ -101,7 +101,7 @@ impl Crash {
         let is_terminal = std::io::stderr().is_terminal() && std::io::stdin().is_terminal();
         if self.script.is_empty() && !is_terminal {
             return Err(Failure::usage(
-                "without a terminal, say what to do: --script kill,power --seconds 10",
+                "keys need a terminal; without one, name the events: --script kill,power --seconds 10",
             ));
         }
         let (sender, asked) = channel();
@@ -111,7 +111,7 @@ impl Crash {
         let temporary =
             match &self.dir {
                 Some(dir) if dir.exists() => {
-                    return Err(Failure::failed(format_args!("{} is there already", dir.display())));
+                    return Err(Failure::failed(format_args!("{} exists already", dir.display())));
                 }
                 Some(_) => None,
                 None => Some(tempfile::tempdir().map_err(|error| {

@@ -47,7 +47,7 @@ impl End {
                 self.tables, self.rows, found.tables, found.rows
             ));
         }
-        (self.sum != found.sum()).then(|| "the checksum does not match the lines before it".to_owned())
+        (self.sum != found.sum()).then(|| "its checksum does not match the lines before it".to_owned())
     }
 }
 

@@ -16,12 +16,13 @@ use katydid_command::failure::Result;
 use katydid_command::output::Output;
 use serde_json::{Map, Value};
 
-/// Print all tables as JSON Lines that restore-dump reads back
+/// Print all tables as JSON Lines, which `restore-dump` reads back
 ///
-/// The first line is {"katydid_dump":1}. A line {"table":NAME} begins a table; each line
-/// {"key":...,"value":...} is one of its rows, in the order of keys. Bytes that are not UTF-8 are
-/// in key_hex or value_hex. The last line has the numbers of tables and rows and a checksum of all
-/// earlier lines, so that restore-dump detects a dump that was cut off.
+/// The first line is {"katydid_dump":1}. A line {"table":NAME} begins a table, and each line
+/// {"key":...,"value":...} after it is one of its rows, in the order of keys. Bytes that are not
+/// UTF-8 are in "key_hex" or "value_hex". The last line has the numbers of tables and rows, and a
+/// checksum of all earlier lines, by which `restore-dump` detects a dump that is cut off or
+/// changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid dump --dir ./db > db.jsonl\n  \
                         katydid dump --dir ./db --table fruit | gzip > fruit.jsonl.gz")]

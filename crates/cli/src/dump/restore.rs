@@ -27,12 +27,16 @@ const LINE_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) + 1024;
 const BATCH_ROWS: usize = 1_000;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Make a new database from a dump; exit code 1 and no database if the dump is cut off or changed
+/// Make a new database from a dump
+///
+/// The folder of the database must be new or empty. If the dump is cut off or changed, the command
+/// makes no database, and the exit code is 1. A part of the rows is then in the folder
+/// DIR.restoring, which can be removed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid restore-dump db.jsonl --dir ./new\n  \
                         gunzip < fruit.jsonl.gz | katydid restore-dump --dir ./fruit --engine memory")]
 pub struct RestoreDump {
-    /// The dump; - is standard input
+    /// File of the dump; - is standard input
     #[arg(default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
@@ -63,7 +67,7 @@ impl RestoreDump {
         if let Err((line, why)) = read {
             drop(database);
             return Err(Failure::failed(format_args!(
-                "{}: line {line}: {why}; what was read of it is in {}, which can be removed",
+                "{}: line {line}: {why}; a part of the rows is in {}, which can be removed",
                 self.file.display(),
                 beside.display()
             )));
@@ -88,19 +92,19 @@ fn beside(to: &Path) -> Result<PathBuf> {
     };
     if is_taken {
         return Err(Failure::failed(format_args!(
-            "{} is not empty: a dump makes a new database",
+            "{} is not empty: restore-dump needs a new or empty folder",
             to.display()
         )));
     }
     let Some(name) = to.file_name() else {
-        return Err(Failure::usage(format_args!("{} has no name to give to a folder", to.display())));
+        return Err(Failure::usage(format_args!("{} does not end with the name of a folder", to.display())));
     };
     let mut beside = OsString::from(name);
     beside.push(".restoring");
     let beside = to.with_file_name(beside);
     match beside.exists() {
         true => Err(Failure::failed(format_args!(
-            "{} is there, left by an earlier restore-dump: remove it",
+            "{} exists, left by an earlier restore-dump: remove it first",
             beside.display()
         ))),
         false => Ok(beside),
@@ -134,14 +138,18 @@ impl Restoring<'_> {
             number += 1;
             let wrong = |why: String| (number, why);
             let line = match next_line(&mut input, LINE_BYTES_MAX).map_err(wrong)? {
-                Some(_) if is_ended => return Err(wrong("it is behind the end of the dump".to_owned())),
+                Some(_) if is_ended => {
+                    return Err(wrong("it comes after the last line of the dump".to_owned()));
+                }
                 None if is_ended => return Ok(()),
                 None => return Err(wrong("the dump is cut off: its last line is missing".to_owned())),
                 Some((line, _)) => line,
             };
             let read = format::read(&line).map_err(wrong)?;
             if (number == 1) != (read == Line::Header) {
-                return Err(wrong("a dump has one line with katydid_dump, and that is the first".to_owned()));
+                return Err(wrong(
+                    "the first line of a dump, and no other line, has katydid_dump".to_owned(),
+                ));
             }
             if let Line::End(end) = &read {
                 self.put().map_err(|error| wrong(error.to_string()))?;
@@ -165,7 +173,7 @@ impl Restoring<'_> {
             }
             Line::Row(key, value) => {
                 if self.table.is_none() {
-                    return Err("a row before the first table".to_owned());
+                    return Err("it is a row before the first table".to_owned());
                 }
                 self.bytes += key.len() + value.len();
                 self.rows.push((key, value));

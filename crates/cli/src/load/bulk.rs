@@ -100,7 +100,7 @@ impl Source {
         let put = match order {
             Order::Sorted => database.try_bulk_load(&table, in_order(&mut rows))?,
             Order::ToSort => {
-                let cannot = |error| Failure::failed(format_args!("{name}: cannot sort it: {error}"));
+                let cannot = |error| Failure::failed(format_args!("{name}: cannot sort the lines: {error}"));
                 let mut sorter = Sorter::new(folder, SORT_BYTES);
                 while let Some((_, entry)) = rows.next_row()? {
                     sorter.push(entry).map_err(cannot)?;

@@ -30,15 +30,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
-/// Put the lines of a file into a table, durably, in file order; create database and table if they
-/// are missing
+/// Put the lines of a file into a table, durably and in file order
 ///
-/// In a TSV file the key is the first field (or --key-column), and the value is the rest of the
-/// line. In a CSV file fields may be in quotes; the value is the other field, or a CSV record of
-/// all other fields. In a JSON Lines file each line is an object with "key" and "value". Lines end
-/// in \n or \r\n. A key that exists already gets the new value.
+/// The command creates the database and the table if they are missing. In a TSV file the key is the
+/// first field (or --key-column), and the value is the rest of the line. In a CSV file fields may
+/// be in quotes; the value is the other field, or a CSV record of all other fields. In a JSON Lines
+/// file each line is an object with "key" and "value". Lines end in \n or \r\n. A key that exists
+/// already gets the new value.
 ///
-/// Each batch of lines is one transaction and is acknowledged when it is durable. A line that
+/// Each batch of lines is one transaction, and is acknowledged when it is durable. A line that
 /// cannot be read ends the load; the lines before it are kept. SIGINT and SIGTERM end the load
 /// after the current batch. Other commands can read the database during the load.
 ///
@@ -54,13 +54,15 @@ use std::time::Instant;
 pub struct Load {
     #[command(flatten)]
     source: Source,
-    /// Load all lines at once into an empty table; the keys must ascend by their bytes, and a line
-    /// out of order ends the load with its number
+    /// Load all lines at once into an empty table; the keys must ascend by their bytes
+    ///
+    /// A line that is out of order ends the load, and the message has its number.
     #[arg(long, conflicts_with_all = ["batch", "acks"])]
     sorted: bool,
-    /// Sort the lines by their keys, and load all at once into an empty table; lines that do not
-    /// fit in memory are sorted in files beside the database; of several lines with one key the
-    /// last counts
+    /// Sort the lines by their keys, and load them all at once into an empty table
+    ///
+    /// The command sorts 256 MiB at a time in memory, and keeps sorted lines in files in the
+    /// database's folder. Of several lines with the same key the last one counts.
     #[arg(long, conflicts_with_all = ["sorted", "batch", "acks"])]
     sort: bool,
     #[command(flatten)]
@@ -74,29 +76,33 @@ pub struct Load {
 pub struct Source {
     /// Name of the table
     table: String,
-    /// The file; - is standard input
+    /// File to load; - is standard input
     file: PathBuf,
-    /// Format of the lines [default: jsonl if the file is called *.jsonl, *.ndjson or *.json, csv
-    /// if *.csv, else tsv]
+    /// Format of the lines [default: jsonl for *.jsonl, *.ndjson and *.json, csv for *.csv, else
+    /// tsv]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Separator of the fields: text in a TSV file, one byte in a CSV file; \t is a tab, \xNN any
-    /// byte [default: a tab; CSV: a comma]
+    /// Separator of the fields: text in a TSV file, one byte in a CSV file [default: a tab; a comma
+    /// in a CSV file]
+    ///
+    /// \t stands for a tab, and \xNN for the byte with the hexadecimal number NN.
     #[arg(long, value_name = "TEXT")]
     separator: Option<String>,
-    /// The first record of a CSV file names the columns: skip it
+    /// Skip the first record of a CSV file, which names the columns
     #[arg(long)]
     header: bool,
-    /// Field of a line that is the key, counted from 1
+    /// Number of the field that is the key, counted from 1
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     key_column: u16,
     /// Read backslashes in TSV and CSV files literally, not as escapes
     #[arg(long)]
     raw: bool,
-    /// Lines in a transaction
+    /// Maximum number of lines in a transaction
+    ///
+    /// A transaction of fewer lines also ends when it has 4 MiB.
     #[arg(long, value_name = "LINES", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     batch: u32,
-    /// Print a line on standard output for each batch that is durable: "acknowledged N lines"
+    /// Print "acknowledged N lines" on standard output after each durable batch
     #[arg(long)]
     acks: bool,
     /// Print one JSON object at the end
@@ -221,13 +227,13 @@ impl Source {
         let separator = text::argument(written)
             .map_err(|error| Failure::usage(format_args!("the separator {written:?}: {error}")))?;
         if separator.is_empty() || separator.contains(&b'\n') {
-            return Err(Failure::usage("the separator must be at least one byte, and no line end"));
+            return Err(Failure::usage("the separator must have at least one byte, and no line end"));
         }
         if format == Format::Csv && (separator.len() != 1 || separator == b"\"") {
-            return Err(Failure::usage("the separator of a CSV file must be one byte, and no quote"));
+            return Err(Failure::usage("the separator of a CSV file must be one byte other than a quote"));
         }
         if self.header && format != Format::Csv {
-            return Err(Failure::usage("only a CSV file has a --header"));
+            return Err(Failure::usage("--header is wrong here: only a CSV file has a header record"));
         }
         Ok(Parser { format, separator, key_column: usize::from(self.key_column), raw: self.raw })
     }

@@ -12,8 +12,8 @@ use std::path::Path;
 pub enum Format {
     /// Fields with a separator between them
     Tsv,
-    /// Fields with commas between them; a field with a comma, a quote or a line end is in quotes
-    /// (RFC 4180)
+    /// Fields with a separator between them; a field with a separator, a quote or a line end is in
+    /// quotes (RFC 4180)
     Csv,
     /// One JSON object per line, with the strings "key" and "value" (or "key_hex", "value_hex")
     Jsonl,
@@ -41,7 +41,9 @@ impl Format {
 fn raw_hint(error: &EscapeError) -> &'static str {
     match error {
         EscapeError::Hex => "",
-        EscapeError::Unknown(_) | EscapeError::Trailing => " (or use --raw, where it stands for itself)",
+        EscapeError::Unknown(_) | EscapeError::Trailing => {
+            " (or use --raw, which reads backslashes literally)"
+        }
     }
 }
 
@@ -52,7 +54,7 @@ pub enum LineError {
     Empty,
     #[error("no separator ({0}) after the key")]
     NoSeparator(String),
-    #[error("it has {found} fields; the key should be number {wanted}")]
+    #[error("it has {found} fields, but --key-column is {wanted}")]
     NoKeyColumn { wanted: usize, found: usize },
     #[error("{0}{hint}", hint = raw_hint(.0))]
     Escape(#[from] EscapeError),

@@ -21,8 +21,8 @@ const ROWS: u32 = 5_000;
 /// Flags that select the state that a read returns.
 #[derive(Debug, Args)]
 struct Recency {
-    /// Accept the state of any replica that was current at most this long ago, such as 500ms
-    /// [default: the current state, from the leader]
+    /// Maximum age of the state, which any replica may then return, such as 500ms [default: the
+    /// current state, from the leader]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     stale: Option<Duration>,
 }
@@ -33,15 +33,17 @@ impl Recency {
     }
 }
 
-/// Print `key<TAB>value` of one key of a group; exit code 1 if the key is absent
+/// Print `key<TAB>value` of one key of a group
+///
+/// The exit code is 1 if the key is absent.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  katydid replica get --at 127.0.0.1:7101 fruit apple")]
+#[command(after_help = "Example:\n  katydid replica get --at 127.0.0.1:7101 fruit apple")]
 pub struct Get {
     /// Name of the table
     table: String,
-    /// The key; \xNN stands for a byte, \\ for a backslash
+    /// Key; \xNN stands for a byte, \\ for a backslash
     key: String,
-    /// Print a JSON object instead
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -64,10 +66,10 @@ impl Get {
     }
 }
 
-/// Print `key<TAB>value` of all keys of a table of a group, or of a range, in order
+/// Print `key<TAB>value` of all keys of a group's table, or of a range, in key order
 ///
-/// The command reads up to 5,000 rows at a time. Each such piece is of one state; the next piece
-/// may be of a newer state.
+/// The command reads up to 5,000 rows at a time. The rows of one read are of one state; the rows of
+/// the next read may be of a newer state.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica scan --at 127.0.0.1:7101 fruit --prefix ap\n  \
                         katydid replica scan --at 127.0.0.1:7102 fruit --stale 1s --json")]
@@ -76,7 +78,7 @@ pub struct Scan {
     table: String,
     #[command(flatten)]
     keys: KeyFlags,
-    /// Print JSON Lines
+    /// Print one JSON object for each key
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -127,26 +129,28 @@ impl Acknowledged {
         let committed = client.write(id, set, self.options()).map_err(failed)?;
         match self.all && committed.reached != Replicated::All {
             true => Err(Failure::failed(
-                "the write is committed at a majority, but not every voter had it in time",
+                "the write is committed at a majority, but not every voter had it within --wait",
             )),
             false => Ok(()),
         }
     }
 }
 
-/// Set the value of one key at a group, and create the table if it is missing; a majority has it on
-/// its devices when the command returns
+/// Set the value of one key of a group
+///
+/// The command creates the table if it is missing. A majority has the write on its devices when the
+/// command returns.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  katydid replica put --at 127.0.0.1:7101 fruit apple 'red, sweet'")]
+#[command(after_help = "Example:\n  katydid replica put --at 127.0.0.1:7101 fruit apple 'red, sweet'")]
 pub struct Put {
     /// Name of the table
     table: String,
-    /// The key; \xNN stands for a byte, \\ for a backslash
+    /// Key; \xNN stands for a byte, \\ for a backslash
     key: String,
-    /// The value, with the same escapes as the key
+    /// Value, with the same escapes as the key
     #[arg(required_unless_present = "value_file")]
     value: Option<String>,
-    /// Read the value from a file, without escapes
+    /// Read the value from this file, without escapes
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
     #[command(flatten)]
@@ -171,13 +175,15 @@ impl Put {
     }
 }
 
-/// Remove one key at a group; no error if the key is absent
+/// Remove one key of a group
+///
+/// An absent key is no error. A majority has the write on its devices when the command returns.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  katydid replica delete --at 127.0.0.1:7101 fruit apple")]
+#[command(after_help = "Example:\n  katydid replica delete --at 127.0.0.1:7101 fruit apple")]
 pub struct Delete {
     /// Name of the table
     table: String,
-    /// The key; \xNN stands for a byte, \\ for a backslash
+    /// Key; \xNN stands for a byte, \\ for a backslash
     key: String,
     #[command(flatten)]
     acknowledged: Acknowledged,
@@ -195,11 +201,11 @@ impl Delete {
 /// Put the lines of a file into a table of a group, in file order
 ///
 /// Each batch of lines is one transaction, and is acknowledged when a majority has it on its
-/// devices. If the leader fails, the batch is sent again; it is applied once. The formats are those
-/// of `katydid load`.
+/// devices. If the leader fails, the command sends the batch again, and the group applies it once.
+/// The formats are those of `katydid load`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  katydid replica load --at 127.0.0.1:7101 unicode UnicodeData.txt --separator ';'"
+    after_help = "Example:\n  katydid replica load --at 127.0.0.1:7101 unicode UnicodeData.txt --separator ';'"
 )]
 pub struct Load {
     #[command(flatten)]
@@ -225,12 +231,13 @@ impl Load {
     }
 }
 
-/// Make a group of running replicas; needed once
+/// Make a group of running replicas
 ///
-/// The replicas must be new, and none may belong to a group. Name all of them.
+/// A group is made once. The command names all members, which must be new and belong to no group;
+/// the first address of --at is that of a member.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  katydid replica init --at 10.0.0.1:7101 1=10.0.0.1:7101 2=10.0.0.2:7101 3=10.0.0.3:7101"
+    after_help = "Example:\n  katydid replica init --at 10.0.0.1:7101 1=10.0.0.1:7101 2=10.0.0.2:7101 3=10.0.0.3:7101"
 )]
 pub struct Init {
     /// Number and address of each member
@@ -264,7 +271,7 @@ impl Init {
 /// The replica must run, be new, and have a number that no replica of the group ever had. The
 /// command `voters` can make it a voter later.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  katydid replica add --at 10.0.0.1:7101 4=10.0.0.4:7101")]
+#[command(after_help = "Example:\n  katydid replica add --at 10.0.0.1:7101 4=10.0.0.4:7101")]
 pub struct Add {
     /// Number and address of the member
     #[arg(value_name = "ID=ADDRESS", value_parser = member)]
@@ -284,9 +291,9 @@ impl Add {
     }
 }
 
-/// Make these members the voters; other former voters leave the group
+/// Make these members the voters; each former voter that is not named leaves the group
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  katydid replica voters --at 10.0.0.1:7101 1 2 4")]
+#[command(after_help = "Example:\n  katydid replica voters --at 10.0.0.1:7101 1 2 4")]
 pub struct Voters {
     /// Numbers of the voters
     #[arg(value_name = "ID", required = true)]
@@ -303,9 +310,11 @@ impl Voters {
     }
 }
 
-/// Ask a voter to lead, which it does when it has the whole log
+/// Ask a voter to become the leader
+///
+/// The command does not wait: the voter leads as soon as it has the whole log.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  katydid replica transfer --at 10.0.0.1:7101 2")]
+#[command(after_help = "Example:\n  katydid replica transfer --at 10.0.0.1:7101 2")]
 pub struct Transfer {
     /// Number of the voter
     #[arg(value_name = "ID")]

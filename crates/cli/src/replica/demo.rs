@@ -36,12 +36,11 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of rows per call.
 const ROWS: u32 = 5_000;
 
-/// Start three replicas on this machine, load lines of text, kill the leader, and show that no
-/// acknowledged line is missing
+/// Run three replicas on this machine, kill the leader under load, and look for lost lines
 ///
 /// The three replicas are processes of this program. Each has its own folder, configuration file
-/// and Raft log; all share this machine's disk and processors. Exit code 1 if an acknowledged line
-/// is missing or differs at any replica.
+/// and Raft log; all share this machine's disk and processors. Clients load lines of text. The exit
+/// code is 1 if an acknowledged line is missing or differs at any replica.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid replica demo\n  katydid replica demo UnicodeData.txt --dir three --clients 32"
@@ -78,7 +77,7 @@ impl Demo {
         let temporary =
             match &self.dir {
                 Some(dir) if dir.exists() => {
-                    return Err(Failure::failed(format_args!("{} is there already", dir.display())));
+                    return Err(Failure::failed(format_args!("{} exists already", dir.display())));
                 }
                 Some(_) => None,
                 None => Some(tempfile::tempdir().map_err(|error| {

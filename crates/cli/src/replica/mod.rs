@@ -24,9 +24,9 @@ use std::sync::Arc;
 /// Run a replica of a database that several machines keep, or use a group of replicas
 ///
 /// A group of replicas keeps one database by Raft: a write is acknowledged when a majority has it
-/// on its devices, and the group goes on while a majority runs. `--config` runs one replica until
-/// SIGINT or SIGTERM; `init` makes a group of running replicas. The other commands need the address
-/// of any running replica, and find the leader themselves.
+/// on its devices, and the group serves clients while a majority runs. `--config` runs one replica
+/// until SIGINT or SIGTERM; `init` makes a group of running replicas. The other commands, except
+/// `demo`, need the address of any running replica, and find the leader themselves.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  katydid replica demo\n  katydid replica --config replica-1.toml\n  \
@@ -82,7 +82,7 @@ struct Group {
     /// Addresses of replicas; one running replica is enough [default: the address in --config]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', required_unless_present = "config")]
     at: Vec<String>,
-    /// Read cluster, certificates and address from this file
+    /// Read the cluster, the certificates and the address from this configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -112,7 +112,9 @@ fn transport(config: &Config) -> Result<Arc<dyn Transport>> {
             Ok(Arc::new(katydid_replica::Tls::new(&files).map_err(failed)?))
         }
         #[cfg(not(feature = "tls"))]
-        Some(_) => Err(Failure::usage("this program was built without TLS")),
+        Some(_) => {
+            Err(Failure::usage("the configuration file asks for TLS, but this program was built without it"))
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Start the replica that this file describes
+    /// Run the replica that this configuration file describes
     #[arg(long, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
     /// Stop also when standard input ends, so that a killed program leaves no replicas behind

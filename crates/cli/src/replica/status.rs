@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 
 /// Print role, term and lag of each member of a group
 ///
-/// The command asks every member, and lists a member that does not answer with the reason. The lag
-/// is the number of entries of the leader's log that the member does not have on its device yet, by
-/// the leader's knowledge. Exit code 1 if no leader answers.
+/// The command asks every member. For a member that does not answer it prints the reason. The lag
+/// is the number of entries of the leader's log that the member does not have on its device yet, as
+/// far as the leader knows. The exit code is 1 if no leader answers.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica status --at 127.0.0.1:7101\n  \
                         katydid replica status --config replica-1.toml --json")]

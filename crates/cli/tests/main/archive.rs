@@ -46,7 +46,10 @@ fn each_point(engine: &str) {
     for (nth, (stamp, fruits)) in points.iter().enumerate() {
         let (done, to) = restore(nth, &stamp.to_string());
         let out = done.expect(0);
-        assert!(out.contains("it has every commit up to stamp ") && out.contains("sound: "), "{out}");
+        assert!(
+            out.contains("the database has every commit up to stamp ") && out.contains("sound: "),
+            "{out}"
+        );
         assert_eq!(run_in(&to, "count fruit").expect(0).trim(), fruits.to_string());
     }
     let (done, to) = restore(9, "end");

@@ -45,5 +45,5 @@ fn a_demo_for_people_has_one_line_for_each_event() {
     assert_eq!(*numbers.last().unwrap(), "lost 0", "{out}");
     run(["demo", "crash"]).expect_error(2, "--script kill,power");
     run("demo crash --script burn".split(' ')).expect(2);
-    run("demo crash --script kill --dir /tmp".split(' ')).expect_error(1, "is there already");
+    run("demo crash --script kill --dir /tmp".split(' ')).expect_error(1, "exists already");
 }

@@ -101,10 +101,10 @@ fn a_dump_that_is_cut_off_or_changed_makes_no_database() {
         .map(|kept| (lines[..kept].iter().map(|line| format!("{line}\n")).collect(), "cut off"))
         .collect();
     bad.push((dump[..dump.len() - 20].to_owned(), "not a JSON object"));
-    bad.push((dump.replace("green", "grown"), "the checksum"));
+    bad.push((dump.replace("green", "grown"), "its checksum"));
     bad.push((dump.replace("{\"key\":\"plum\",\"value\":\"blue\"}\n", ""), "4 rows"));
-    bad.push((format!("{dump}{}\n", lines[2]), "behind the end"));
-    bad.push((lines[1..].join("\n"), "and that is the first"));
+    bad.push((format!("{dump}{}\n", lines[2]), "after the last line"));
+    bad.push((lines[1..].join("\n"), "and no other line"));
     for (text, why) in &bad {
         let done = run_with_input(&new, "restore-dump --segment 4MiB", text.as_bytes());
         assert!(!new.exists(), "a database was made of:\n{text}");

@@ -19,7 +19,9 @@ fn a_place_without_a_database_is_named_with_the_reason() {
     let missing = root.path().join("not").join("there");
     let before = contents(root.path());
     for words in LOOKERS {
-        for (place, why) in [(&file, "not a folder"), (&empty, "or nothing"), (&missing, "no such folder")] {
+        for (place, why) in
+            [(&file, "not a folder"), (&empty, "is empty or holds other files"), (&missing, "no such folder")]
+        {
             let done = run_in(place, words);
             assert!(done.out.is_empty(), "{words}: {}", done.out);
             assert!(done.err.contains(place.to_str().unwrap()), "{words}: {}", done.err);

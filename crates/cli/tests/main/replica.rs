@@ -21,7 +21,7 @@ fn a_killed_leader_loses_nothing_that_was_acknowledged() {
     assert_eq!(told["missing"].as_u64(), Some(0), "{told}");
     assert!(told["acknowledged_at_kill"].as_u64().is_some_and(|count| count < lines), "{told}");
     assert!(told["killed"].is_u64() && told["leader"].is_u64(), "{told}");
-    run(words.split(' ').chain([group.to_str().unwrap()])).expect_error(1, "is there already");
+    run(words.split(' ').chain([group.to_str().unwrap()])).expect_error(1, "exists already");
 }
 
 /// The process of a replica.

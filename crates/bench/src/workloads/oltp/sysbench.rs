@@ -26,8 +26,9 @@ enum MixName {
 
 /// Run the transactions of sysbench's OLTP scripts, on tables with one secondary index each
 ///
-/// After the run, rows and indexes must agree, and there must be as many rows as were loaded.
-/// Without limits it runs for 10 seconds. A folder with tables of the same size is used again
+/// Without --seconds and --operations the run takes 10 seconds. The command reuses the tables of an
+/// earlier run in the folder if they have the same size. After the run, rows and indexes must
+/// agree, and there must be as many rows as were loaded.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

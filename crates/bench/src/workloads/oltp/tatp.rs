@@ -23,10 +23,11 @@ enum MixName {
 
 /// Run TATP: requests of a mobile network to its database of subscribers
 ///
-/// The transactions are very small. Some fail by the standard's rules; these roll back and do not
-/// count as acknowledged. After the run, all rows must belong to each other, and there must be as
-/// many as were loaded plus inserted minus deleted. Without limits it runs for 10 seconds. A folder
-/// with a database of the same size is used again
+/// The transactions are very small. Some fail by the standard's rules: they are rolled back, and do
+/// not count as acknowledged. Without --seconds and --operations the run takes 10 seconds. The
+/// command reuses the tables of an earlier run in the folder if they have the same size. After the
+/// run, every row must belong to a subscriber, and there must be as many rows as were loaded and
+/// inserted, minus those deleted.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +35,7 @@ Examples:
   katydid bench tatp --threads 64 --mix update-location
   katydid bench tatp --threads 2 --in-flight 1000 --subscribers 1000000 --json tatp.json")]
 pub struct Tatp {
-    /// Number of subscribers, with about eleven rows each
+    /// Number of subscribers, with about 11 rows each
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     subscribers: u32,
     /// Mix of transactions

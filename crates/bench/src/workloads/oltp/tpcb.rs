@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 /// Run TPC-B: transfers between the accounts, tellers and branches of a bank
 ///
-/// A transfer changes three balances and adds a note to a history. After the run, the sums of all
-/// balances and of the history must be equal. Without limits it runs for 10 seconds. A folder with
-/// a bank of the same size is used again
+/// A transfer changes three balances, and adds a row to the history. Without --seconds and
+/// --operations the run takes 10 seconds. The command reuses the tables of an earlier run in the
+/// folder if they have the same size. After the run, the sums of all balances and of the history
+/// must be equal.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +25,7 @@ Examples:
   katydid bench tpcb --threads 2 --in-flight 256 --branches 64 --accounts 1000 --seconds 5
   katydid bench tpcb --engine all --skew 1.0 --json tpcb.json")]
 pub struct Tpcb {
-    /// Number of branches, with ten tellers each
+    /// Number of branches, with 10 tellers each
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     branches: u64,
     /// Accounts of each branch; the standard has 100000

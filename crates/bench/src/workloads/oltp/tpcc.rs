@@ -24,10 +24,11 @@ enum MixName {
 
 /// Run TPC-C: orders, payments and deliveries of a wholesale supplier
 ///
-/// Each thread is a terminal of one warehouse without think time. After the run, the standard's
-/// consistency conditions 1 to 4 must hold, and every acknowledged order must be present. Without
-/// limits it runs for 10 seconds. A folder with a database of the same size is used again. The
-/// reported tpmC is not audited, and not comparable to audited results
+/// Each thread is a terminal of one warehouse, without think time. Without --seconds and
+/// --operations the run takes 10 seconds. The command reuses the tables of an earlier run in the
+/// folder if they have the same size. After the run, the standard's consistency conditions 1 to 4
+/// must hold, and every acknowledged order must be present. The reported tpmC is not audited, and
+/// not comparable to audited results.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +36,7 @@ Examples:
   katydid bench tpcc --threads 32 --warehouses 4 --items 10000 --customers 300 --seconds 5
   katydid bench tpcc --threads 2 --in-flight 100 --mix pair --json tpcc.json")]
 pub struct Tpcc {
-    /// Warehouses, with ten districts each [default: one for each thread]
+    /// Number of warehouses, with 10 districts each [default: one for each thread]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     warehouses: Option<u32>,
     /// Number of items; the standard has 100000
