@@ -14,7 +14,6 @@ use super::store::ActiveTxn;
 use crate::error::{Error, Result};
 use crate::fullness::{FULL, used_and_limit};
 use katydid_wal::{ReserveGuard, Stream};
-use std::sync::Arc;
 
 /// Maximum bytes of a record in addition to its writes: its dependencies.
 const HEAD_BYTES: u64 = 2048;
@@ -78,8 +77,7 @@ impl Engine {
             return Ok(None);
         }
         let bytes = log.record_bytes(HEAD_BYTES + bytes as u64 + count as u64 * WRITE_BYTES);
-        let limit = log.capacity().unwrap_or(u64::MAX);
-        if taken < ROOMY && bytes.saturating_mul(SMALL) <= limit {
+        if taken < ROOMY && bytes.saturating_mul(SMALL) <= log.capacity().unwrap_or(u64::MAX) {
             return Ok(None);
         }
         loop {
@@ -88,9 +86,6 @@ impl Engine {
                 Ok(guard) => return Ok(Some(guard)),
                 Err(katydid_wal::Error::NoSpace) => {}
                 Err(error) => return Err(error.into()),
-            }
-            if bytes > limit {
-                return Err(Error::Log(Arc::new(katydid_wal::Error::TooLarge { bytes, limit })));
             }
             if log.space().live > 0 {
                 self.make_room(log, || log.trimmed_to() <= before && log.space().live > 0)?;

@@ -3,7 +3,10 @@
 
 use super::{RING, in_memory, open, small};
 use crate::common::{self, contents, key};
-use katydid::{Database, EngineKind, Error, LogKind, Options, PagedOptions, Pin, Table, Transaction};
+use katydid::{
+    Database, EngineKind, Error, LogKind, MediumOptions, NvramOptions, Options, PagedOptions, Pin, Table,
+    Transaction,
+};
 use katydid_device::nvram::NvRegion;
 use katydid_device::{SimDevice, Survival};
 use std::sync::mpsc::channel;
@@ -276,6 +279,27 @@ fn rolling_back_reads_no_log() {
         if outcome.is_ok() {
             assert!(contents(&database, &table) == before);
         }
+    }
+}
+
+/// The room for a transaction's record is set aside with entries for short records.
+#[test]
+fn a_transaction_for_which_a_stream_has_too_few_entries_is_refused() {
+    let memory = NvramOptions { bytes: RING, ..NvramOptions::default() };
+    let few = 256;
+    for medium in
+        [MediumOptions::NvEntries { memory, entries: few }, MediumOptions::NvLogging { memory, entries: few }]
+    {
+        let mut options = small(EngineKind::Memory);
+        options.advanced.log.medium = medium;
+        let database = open(&in_memory(), &options);
+        let table = database.table("t").unwrap();
+        for _ in 0..3 {
+            let error = database.put(&table, "long", vec![1; 100_000]).expect_err("it does not fit");
+            assert!(error.to_string().contains("larger than the limit of"), "{error}");
+            database.put(&table, "short", "1").unwrap();
+        }
+        assert_eq!(contents(&database, &table).len(), 1);
     }
 }
 
