@@ -1,6 +1,6 @@
 //! Mutants of the device layer: what is synced, what shuts the gate, what NVRAM persists.
 
-use super::tests::{GATE, NVRAM_SIM, STRIPES, STRIPES_HEADERS, STRIPES_OPENINGS, SYSCALLS};
+use super::tests::{FOLDER_ENTRIES, GATE, NVRAM_SIM, STRIPES, STRIPES_HEADERS, STRIPES_OPENINGS, SYSCALLS};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -129,5 +129,12 @@ pub const LIST: &[Mutant] = &[
         old: "        self.write_back(at, len);\n        self.fence();",
         new: "        let _ = (at, len);\n        self.fence();",
         tests: NVRAM_SIM,
+    },
+    Mutant {
+        name: "the entry of a folder that exists is not synced when the folder is opened",
+        file: "crates/device/src/file/mod.rs",
+        old: "== io::ErrorKind::AlreadyExists => return sync_entry(path),",
+        new: "== io::ErrorKind::AlreadyExists => return Ok(()),",
+        tests: FOLDER_ENTRIES,
     },
 ];

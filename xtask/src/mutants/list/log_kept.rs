@@ -60,4 +60,18 @@ pub const LIST: &[Mutant] = &[
         new: "at",
         tests: CHANGES,
     },
+    Mutant {
+        name: "a refused trim moves the owner's position and loses pins",
+        file: "crates/wal/src/stream.rs",
+        old: "if to > retention.owner(stream) {",
+        new: "if false {",
+        tests: PINS,
+    },
+    Mutant {
+        name: "a lost consumer is told of the first stream, whichever was trimmed",
+        file: "crates/wal/src/consumer.rs",
+        old: "filter(|(at, start)| at < start)",
+        new: "filter(|(at, start)| at < start && false)",
+        tests: CONSUMERS,
+    },
 ];

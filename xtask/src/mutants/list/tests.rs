@@ -38,6 +38,7 @@ pub const FAILED_OPENINGS: &[&str] = &["-p", "katydid", "--test", "faults", "an_
 pub const FAILED_SYNCS: &[&str] = &["-p", "katydid", "--test", "random", "what_a_failed_sync"];
 pub const FAR_DATABASES: &[&str] = &["-p", "katydid", "--test", "main", "positions::"];
 pub const FAR_LOGS: &[&str] = &["-p", "katydid-wal", "--test", "main", "positions::"];
+pub const FOLDER_ENTRIES: &[&str] = &["-p", "katydid-device", "--test", "main", "syncs_its_entry"];
 pub const FOLLOW: &[&str] = &["-p", "katydid-wal", "--test", "main", "follow::"];
 pub const FOR_UPDATE: &[&str] = &["-p", "katydid", "--test", "main", "for_update::"];
 pub const FULLNESS: &[&str] = &["-p", "katydid", "--lib", "fullness::"];
