@@ -15,6 +15,8 @@ mod everything;
 mod flags;
 mod logs;
 mod raft_logs;
+#[cfg(feature = "replicas")]
+mod replicas;
 mod statistics;
 #[cfg(feature = "stores")]
 mod stores;
@@ -30,10 +32,11 @@ Measure Katydid and its rivals, in turn within each round
 
 Usage: katydid-compare logs [FLAGS]      durable appends of katydid-wal and of other logs
        katydid-compare raft-logs [FLAGS] a Raft leader's appends to katydid-raft-log and to other log stores
+       katydid-compare replicas [FLAGS]  puts to three replicas of Katydid and of etcd
        katydid-compare stores [FLAGS]    transactions of Katydid and of other stores
        katydid-compare all [FLAGS]       logs and stores, with every workload, and one table of the results
 
-Each command has its own --help. `stores` and `all` need the feature `stores`.";
+Each command has its own --help. `replicas` needs the feature of that name; `stores` and `all` need the feature `stores`.";
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +44,10 @@ fn main() -> ExitCode {
     let done = match arguments.first().map(String::as_str) {
         Some("logs") => logs::main(rest),
         Some("raft-logs") => raft_logs::main(rest),
+        #[cfg(feature = "replicas")]
+        Some("replicas") => replicas::main(rest),
+        #[cfg(feature = "replicas")]
+        Some("replica-server") => replicas::serve(&rest),
         #[cfg(feature = "stores")]
         Some("stores") => stores::main(rest),
         #[cfg(feature = "stores")]
