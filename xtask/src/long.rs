@@ -3,6 +3,7 @@
 
 use crate::nightly::steps;
 use crate::run::{Outcome, cargo, root, run, target};
+use crate::tools::need_go;
 use std::process::Command;
 
 /// Flags and a separate target folder. A shared folder would make cargo rebuild the ordinary build
@@ -94,8 +95,9 @@ pub fn restore(seconds: u64, seed: Option<u64>) -> Outcome {
     run("restore campaign", &mut command)
 }
 
-/// Runs clusters of replicas on simulated machines, disks and networks.
-pub fn replicas(seconds: u64, seed: Option<u64>) -> Outcome {
+/// Runs clusters of replicas on simulated machines, disks and networks. `checkers` adds the checks
+/// by programs of others: of the histories of these clusters, and of transactions of real replicas.
+pub fn replicas(seconds: u64, seed: Option<u64>, checkers: bool) -> Outcome {
     let arguments = ["test", "--profile", "campaign", "-p", "katydid-replica", "--lib", "simulation::"];
     let mut command = cargo(arguments.iter().copied().chain(["--", "--nocapture"]));
     command.env("KATYDID_SECONDS", seconds.to_string());
@@ -104,7 +106,27 @@ pub fn replicas(seconds: u64, seed: Option<u64>) -> Outcome {
     if let Some(seed) = seed {
         command.env("KATYDID_SEED", seed.to_string());
     }
-    run("campaign of clusters", &mut command)
+    if !checkers {
+        return run("campaign of clusters", &mut command);
+    }
+    need_go()?;
+    let histories = target().join("histories");
+    if histories.exists() {
+        std::fs::remove_dir_all(&histories)?;
+    }
+    std::fs::create_dir_all(&histories)?;
+    let clusters = run("campaign of clusters", command.env("KATYDID_HISTORIES", &histories));
+    // Histories of a failed run are checked too.
+    let mut checker = Command::new("go");
+    checker.args(["run", "."]).arg(&histories).current_dir(root().join("checkers"));
+    let linearizable = run("porcupine on the histories", &mut checker);
+    clusters?;
+    linearizable?;
+    std::fs::remove_dir_all(&histories)?;
+    let arguments =
+        ["test", "--profile", "campaign", "-p", "katydid-replica", "--test", "main", "histories::"];
+    let mut command = cargo(arguments.iter().copied().chain(["--", "--nocapture"]));
+    run("adya on transactions of real replicas", command.env("KATYDID_SECONDS", seconds.to_string()))
 }
 
 /// Kills the real process.

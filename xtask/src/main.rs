@@ -106,6 +106,10 @@ enum Task {
         /// Seed from which to start, instead of a random one
         #[arg(long)]
         seed: Option<u64>,
+        /// Also check the histories of the clients' operations with a checker outside of this
+        /// project. It needs Go, and the network when it is built for the first time.
+        #[arg(long)]
+        checkers: bool,
     },
     /// Put known faults into a copy of the tree, one at a time, and fail if the tests miss one
     Mutants(mutants::Arguments),
@@ -136,7 +140,7 @@ fn main() -> Outcome {
         Task::Fuzz { seconds, seed } => long::fuzz(seconds, seed),
         Task::Crash { seconds, seed } => long::crash(seconds, seed),
         Task::Restore { seconds, seed } => long::restore(seconds, seed),
-        Task::Replicas { seconds, seed } => long::replicas(seconds, seed),
+        Task::Replicas { seconds, seed, checkers } => long::replicas(seconds, seed, checkers),
         Task::Mutants(arguments) => mutants::run(&arguments),
         Task::Kill9 { rounds } => long::kill9(rounds),
     }

@@ -59,3 +59,11 @@ pub fn need_c_compiler() -> Outcome {
         .then_some(())
         .ok_or_else(|| "a C compiler (cc) is missing: apt-get install gcc".into())
 }
+
+/// Fails unless there is Go, with which the checker of histories is built.
+pub fn need_go() -> Outcome {
+    let found = Command::new("go").arg("version").output();
+    found.is_ok_and(|output| output.status.success()).then_some(()).ok_or_else(|| {
+        "Go 1.20 or newer is missing, which builds the checker of histories: https://go.dev/dl".into()
+    })
+}

@@ -1,5 +1,5 @@
-//! Clients of the simulated group. A client writes its own register, reads all registers, and
-//! reports the answers to the oracle.
+//! Clients of the simulated group. A client writes its own register and registers that it shares
+//! with others, reads all registers, and reports the answers to the oracle.
 //!
 //! This code runs in tasks of one runtime. A client has one write in flight at a time, as a
 //! blocking thread has. If the outcome of a write is unknown, the client resolves the write or
@@ -7,7 +7,8 @@
 
 use super::machine::CLUSTER;
 use super::network::{Host, Network, Port, address};
-use super::oracle::{Number, Oracle};
+use super::oracle::{Floors, Number, Oracle};
+use super::world::CLIENTS;
 use crate::caller::{Caller, range, rows};
 use crate::client_message::ReadAt;
 use crate::error::Error;
@@ -17,6 +18,7 @@ use crate::write_set::WriteSet;
 use crate::writing::Outcome;
 use fastrand::Rng;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +26,10 @@ use std::time::Duration;
 
 /// Table of the registers. Each register has two rows, which a write sets together.
 const TABLE: &str = "registers";
+/// Table of the registers that all clients write.
+const SHARED: &str = "shared";
+/// Number of shared registers.
+const SHARED_COUNT: u8 = 2;
 /// Table whose only purpose is to make snapshots and logs longer.
 const FILLER: &str = "filler";
 /// Time after which a call fails.
@@ -54,12 +60,32 @@ pub struct Client {
     pub is_over: Rc<Cell<bool>>,
 }
 
+/// The outcome of a write set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// Committed, in the entry with this index.
+    CommittedAt(u64),
+    /// Committed, in an entry whose index the client does not know.
+    Committed,
+    NotCommitted,
+}
+
 fn key(client: Number, half: u8) -> Vec<u8> {
     [&client.to_be_bytes()[..], &[half]].concat()
 }
 
-fn number(value: Option<Vec<u8>>) -> u64 {
-    value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().expect("a number")))
+fn number(value: &[u8]) -> u64 {
+    u64::from_le_bytes(value[..8].try_into().expect("a number"))
+}
+
+/// Name of a row of a client's register in the history.
+fn name(client: Number, half: u8) -> String {
+    format!("{client}/{half}")
+}
+
+/// Name of a shared register in the history.
+fn shared_name(register: u8) -> String {
+    format!("shared/{register}")
 }
 
 impl Client {
@@ -78,7 +104,8 @@ impl Client {
                     id.sequence += 1;
                     self.write(id).await;
                 }
-                6..8 => self.read_one().await,
+                6 => self.read_one().await,
+                7 => self.read_shared().await,
                 8 => self.read_all(ReadAt::Leader).await,
                 _ => self.read_all(ReadAt::Stale(Duration::from_secs(1))).await,
             }
@@ -101,15 +128,37 @@ impl Client {
             let bytes = vec![self.random.u8(..); self.random.usize(..2_000)];
             set = set.put(FILLER, self.random.u16(..300).to_be_bytes(), bytes);
         }
+        let text = id.sequence.to_string();
+        let mut values: Vec<_> = [0, 1].map(|half| (name(self.number, half), text.clone())).into();
+        if self.random.bool() {
+            // Numbers of different clients differ.
+            let (register, unique) = (self.random.u8(..SHARED_COUNT), id.sequence * 1_000 + self.number);
+            set = set.put(SHARED, [register], unique.to_le_bytes());
+            values.push((shared_name(register), unique.to_string()));
+        }
         let durability = if self.random.u8(..8) == 0 { Replicated::All } else { Replicated::Quorum };
-        locked(&self.oracle).begin(self.number, id.sequence);
+        {
+            let mut oracle = locked(&self.oracle);
+            oracle.begin(self.number, id.sequence);
+            oracle.history.begin(self.number, values);
+        }
+        let ended = self.commit(id, set, durability).await;
+        let mut oracle = locked(&self.oracle);
+        oracle.history.end(self.number, ended != Ended::NotCommitted);
+        match ended {
+            Ended::CommittedAt(index) => oracle.acknowledge_at(self.number, id.sequence, index),
+            Ended::Committed => oracle.acknowledge(self.number, id.sequence),
+            Ended::NotCommitted => oracle.refuse(self.number, id.sequence),
+        }
+    }
+
+    /// Sends a write set until its outcome is known.
+    async fn commit(&mut self, id: RequestId, set: WriteSet, durability: Replicated) -> Ended {
         let mut is_unknown = false;
         loop {
             let options = WriteOptions { durability, wait: WAIT };
             match self.caller.write(id, set.clone(), options).await {
-                Ok(committed) => {
-                    return locked(&self.oracle).acknowledge_at(self.number, id.sequence, committed.index);
-                }
+                Ok(committed) => return Ended::CommittedAt(committed.index),
                 Err(Error::Unknown { .. }) if self.random.bool() => return self.resolve(id).await,
                 Err(Error::Unknown { .. }) => is_unknown = true,
                 // None of these errors can occur, because only these clients use the cluster, their
@@ -122,17 +171,17 @@ impl Client {
                 ) => panic!("client {}, request {id}: {error}", self.number),
                 // An earlier try may still commit.
                 Err(_) if is_unknown => {}
-                Err(_) => return locked(&self.oracle).refuse(self.number, id.sequence),
+                Err(_) => return Ended::NotCommitted,
             }
         }
     }
 
     /// Resolves a request, and repeats that until its outcome is known.
-    async fn resolve(&mut self, id: RequestId) {
+    async fn resolve(&mut self, id: RequestId) -> Ended {
         loop {
             match self.caller.resolve(id, WAIT).await {
-                Ok(Outcome::Committed) => return locked(&self.oracle).acknowledge(self.number, id.sequence),
-                Ok(Outcome::NotCommitted) => return locked(&self.oracle).refuse(self.number, id.sequence),
+                Ok(Outcome::Committed) => return Ended::Committed,
+                Ok(Outcome::NotCommitted) => return Ended::NotCommitted,
                 Err(error @ (Error::UnknownClient { .. } | Error::TooOld { .. })) => {
                     panic!("client {}, request {id}: {error}", self.number)
                 }
@@ -143,26 +192,52 @@ impl Client {
 
     /// Reads one row of a random client's register.
     async fn read_one(&mut self) {
-        let of = self.random.u64(..4);
-        let floors = locked(&self.oracle).floors();
-        let found = self.caller.get(TABLE, &key(of, self.random.u8(..2)), ReadAt::Leader, WAIT).await;
+        let (of, half) = (self.random.u64(..4), self.random.u8(..2));
+        let (floors, call) = self.begin_read();
+        let found = self.caller.get(TABLE, &key(of, half), ReadAt::Leader, WAIT).await;
         if let Ok(value) = found {
-            locked(&self.oracle).read(of, number(value), &floors);
+            let value = value.as_deref().map(number);
+            let mut oracle = locked(&self.oracle);
+            oracle.history.read(self.number, call, [(name(of, half), value)]);
+            oracle.read(of, value.unwrap_or(0), &floors);
         }
+    }
+
+    /// Reads a shared register.
+    async fn read_shared(&mut self) {
+        let register = self.random.u8(..SHARED_COUNT);
+        let (_, call) = self.begin_read();
+        if let Ok(value) = self.caller.get(SHARED, &[register], ReadAt::Leader, WAIT).await {
+            let found = (shared_name(register), value.as_deref().map(number));
+            locked(&self.oracle).history.read(self.number, call, [found]);
+        }
+    }
+
+    /// Returns the floors at the beginning of a read, and the time of its call.
+    fn begin_read(&self) -> (Floors, u64) {
+        let mut oracle = locked(&self.oracle);
+        (oracle.floors(), oracle.history.call())
     }
 
     /// Reads all registers in one state.
     async fn read_all(&mut self, at: ReadAt) {
-        let floors = locked(&self.oracle).floors();
-        let call = range(TABLE, Bound::Unbounded, Bound::Unbounded, 1_000, at);
-        let Ok(reply) = self.caller.repeat(call, WAIT).await else { return };
+        let (floors, call) = self.begin_read();
+        let range = range(TABLE, Bound::Unbounded, Bound::Unbounded, 1_000, at);
+        let Ok(reply) = self.caller.repeat(range, WAIT).await else { return };
         let found = rows(reply).expect("rows").rows;
         let mut oracle = locked(&self.oracle);
+        let mut values = BTreeMap::new();
         for pair in found.chunks(2) {
             let [(key, one), (_, other)] = pair else { panic!("half of a write is there: {pair:?}") };
             assert!(one == other, "half of a write is there: {key:?}");
             let client = u64::from_be_bytes(key[..8].try_into().expect("a key"));
-            let number = number(Some(one.clone()));
+            values.insert(client, number(one));
+        }
+        if let ReadAt::Leader = at {
+            let both = |client| [0, 1].map(|half| (name(client, half), values.get(&client).copied()));
+            oracle.history.read(self.number, call, (0..CLIENTS).flat_map(both));
+        }
+        for (client, number) in values {
             match at {
                 ReadAt::Leader => oracle.read(client, number, &floors),
                 _ => oracle.sight(client, number),

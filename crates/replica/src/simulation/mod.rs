@@ -22,6 +22,9 @@
 //!    completeness).
 //! 6. After all faults have ended, the clients can write, and all members have equal rows.
 //!
+//! The histories of the clients' operations can be stored for a checker outside of this project
+//! (`history`).
+//!
 //! A failed run prints its events and the command that replays it. A seed determines a run
 //! completely only if the code is compiled with `--cfg tokio_unstable`, as `cargo xtask replicas`
 //! does. Without that flag tokio wakes some tasks in an order that no seed determines, so a replay
@@ -30,6 +33,7 @@
 
 mod client;
 mod disk;
+mod history;
 mod machine;
 mod network;
 mod oracle;

@@ -4,8 +4,10 @@
 //! increasing numbers. A read must return at least the largest number that was acknowledged or read
 //! before the read began, and at most the largest number whose write has begun. It must not return
 //! a number whose write was reported as not committed. For registers with one writer each these
-//! checks amount to linearizability.
+//! checks amount to linearizability. Several clients write the shared registers, which only a
+//! checker outside of this project checks (`history`).
 
+use super::history::History;
 use crate::ids::ReplicaId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +36,8 @@ pub struct Oracle {
     /// The largest index of an acknowledged write, by the largest term at the time of the
     /// acknowledgement.
     acknowledged_at: BTreeMap<u64, u64>,
+    /// The history, for a checker outside of this project.
+    pub history: History,
     pub acknowledged: u64,
     pub refused: u64,
     pub reads: u64,
@@ -43,6 +47,10 @@ pub struct Oracle {
 pub type Floors = BTreeMap<Number, u64>;
 
 impl Oracle {
+    pub fn new() -> Self {
+        Oracle { history: History::new(), ..Oracle::default() }
+    }
+
     pub fn begin(&mut self, client: Number, number: u64) {
         self.registers.entry(client).or_default().begun = number;
     }

@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 use tokio::task::{JoinHandle, LocalSet};
 
 /// Number of clients.
-const CLIENTS: u64 = 4;
+pub const CLIENTS: u64 = 4;
 /// Simulated milliseconds within which the clients must have written and the members be equal, once
 /// all faults have ended.
 const REST_MS: u64 = 120_000;
@@ -160,6 +160,7 @@ impl World {
         // openraft, the engine and the clients' pauses draw from the thread's generator.
         fastrand::seed(seed);
         let mut random = Rng::with_seed(seed);
+        let name = format!("{}-{seed}", if mix.is_some() { "elections" } else { "clusters" });
         let mix = mix.unwrap_or_else(|| Mix::of(&mut random));
         let engine = if random.bool() { EngineKind::Paged } else { EngineKind::Memory };
         let network = Network::new(random.u64(..), mix.delay_max);
@@ -170,7 +171,7 @@ impl World {
             random,
             network,
             machines,
-            oracle: Arc::new(Mutex::new(Oracle::default())),
+            oracle: Arc::new(Mutex::new(Oracle::new())),
             now_ms: 0,
             mends: Vec::new(),
             terms: BTreeMap::new(),
@@ -184,6 +185,7 @@ impl World {
             log: Vec::new(),
         };
         let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.play()));
+        locked(&world.oracle).history.store(&name);
         if let Err(panic) = played {
             world.log.iter().for_each(|line| eprintln!("{line}"));
             std::panic::resume_unwind(panic);

@@ -4,6 +4,7 @@
 mod cluster;
 mod commits;
 mod failures;
+mod histories;
 mod members;
 mod snapshots;
 #[cfg(feature = "tls")]

@@ -1,0 +1,145 @@
+// A history of operations on registers, as JSON Lines.
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// line is one operation. Times are numbers of any unit that order the calls and
+// returns of all clients.
+type line struct {
+	Client  int     `json:"client"`
+	Op      string  `json:"op"`
+	Key     string  `json:"key"`
+	Value   *string `json:"value"`
+	Call    int64   `json:"call"`
+	Return  *int64  `json:"return"`
+	Outcome string  `json:"outcome"`
+}
+
+// input is what an operation asked for.
+type input struct {
+	isWrite bool
+	key     string
+	value   string
+}
+
+// register is the state of a register, and the output of a read.
+type register struct {
+	isThere bool
+	value   string
+}
+
+// readHistory reads the operations that a history must explain.
+//
+// A read without an answer explains nothing and is left out. A write that failed
+// is left out too: a read that returned its value cannot be explained then. A
+// write whose outcome is unknown may take effect at any time after its call, so
+// it returns at the end of time.
+func readHistory(from io.Reader) ([]porcupine.Operation, error) {
+	var operations []porcupine.Operation
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 1<<20)
+	for number := 1; lines.Scan(); number++ {
+		var told line
+		decoder := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&told); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		operation, err := told.operation()
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		if operation != nil {
+			operations = append(operations, *operation)
+		}
+	}
+	return operations, lines.Err()
+}
+
+func (told *line) operation() (*porcupine.Operation, error) {
+	operation := porcupine.Operation{ClientId: told.Client, Call: told.Call, Return: math.MaxInt64}
+	switch told.Outcome {
+	case "ok":
+		if told.Return == nil || *told.Return < told.Call {
+			return nil, fmt.Errorf("an operation that succeeded must return after its call")
+		}
+		operation.Return = *told.Return
+	case "failed", "unknown":
+	default:
+		return nil, fmt.Errorf("no outcome %q: there are ok, failed and unknown", told.Outcome)
+	}
+	switch told.Op {
+	case "read":
+		if told.Outcome != "ok" {
+			return nil, nil
+		}
+		operation.Input = input{key: told.Key}
+		if told.Value == nil {
+			operation.Output = register{}
+		} else {
+			operation.Output = register{isThere: true, value: *told.Value}
+		}
+	case "write":
+		if told.Value == nil {
+			return nil, fmt.Errorf("a write must have a value")
+		}
+		if told.Outcome == "failed" {
+			return nil, nil
+		}
+		operation.Input = input{isWrite: true, key: told.Key, value: *told.Value}
+	default:
+		return nil, fmt.Errorf("no operation %q: there are read and write", told.Op)
+	}
+	return &operation, nil
+}
+
+// registers is the sequential specification: each key is a register of its own.
+var registers = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey := map[string][]porcupine.Operation{}
+		var keys []string
+		for _, operation := range history {
+			key := operation.Input.(input).key
+			if byKey[key] == nil {
+				keys = append(keys, key)
+			}
+			byKey[key] = append(byKey[key], operation)
+		}
+		var parts [][]porcupine.Operation
+		for _, key := range keys {
+			parts = append(parts, byKey[key])
+		}
+		return parts
+	},
+	Init: func() interface{} { return register{} },
+	Step: func(state, asked, output interface{}) (bool, interface{}) {
+		if asked := asked.(input); asked.isWrite {
+			return true, register{isThere: true, value: asked.value}
+		}
+		return state == output, state
+	},
+	DescribeOperation: func(asked, output interface{}) string {
+		if asked := asked.(input); asked.isWrite {
+			return fmt.Sprintf("write %s = %s", asked.key, asked.value)
+		}
+		return fmt.Sprintf("read %s: %s", asked.(input).key, describe(output))
+	},
+	DescribeState: describe,
+}
+
+func describe(state interface{}) string {
+	if state := state.(register); state.isThere {
+		return state.value
+	}
+	return "nothing"
+}
