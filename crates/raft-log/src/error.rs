@@ -51,6 +51,12 @@ pub enum Error {
         /// The fault.
         reason: &'static str,
     },
+    /// An entry was purged or truncated by another call while a range of entries was read.
+    #[error("entry {number} was purged or truncated while it was to be read")]
+    Gone {
+        /// Number of the entry.
+        number: u64,
+    },
     /// The log is not one stream in files. A Raft log needs such a log, because it truncates.
     #[error("a Raft log needs a log of one stream in files, not one of kind {kind} with {streams} streams")]
     Unsuited {

@@ -4,6 +4,7 @@ mod codec;
 mod error;
 mod flusher;
 mod log;
+mod pieces;
 mod storage;
 mod tail;
 

@@ -32,6 +32,7 @@ use openraft::entry::RaftEntry;
 use openraft::type_config::TypeConfigExt;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -249,6 +250,11 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         Ok(self.stream().trim(position)?)
     }
 
+    /// Returns the numbers of the entries in the log.
+    pub(crate) fn numbers(&self) -> Range<u64> {
+        self.inside().index.numbers()
+    }
+
     /// Reads the entries from `from` (inclusive) to `to` (exclusive), up to about `bytes_max`
     /// bytes, but at least one entry if there is any.
     pub(crate) fn entries(&self, from: u64, to: u64, bytes_max: usize) -> Result<Vec<C::Entry>> {
@@ -259,7 +265,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         let numbers = inside.index.numbers();
         let (from, to) = (from.max(numbers.start), to.min(numbers.end));
         // The entries below `in_memory` are read from the files.
-        let in_memory = (from..to).find(|number| inside.tail.get(*number).is_some()).unwrap_or(to.max(from));
+        let in_memory = inside.tail.first().unwrap_or(to).clamp(from, to.max(from));
         let begin = inside.index.get(from).filter(|_| from < in_memory);
         let mut kept: Vec<Vec<u8>> = Vec::new();
         for number in in_memory..to {

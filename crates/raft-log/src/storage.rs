@@ -6,6 +6,8 @@
 //! Saving a vote is a future that waits for the sync.
 
 use crate::log::RaftLog;
+use crate::pieces::{PIECE_BYTES, Pieces};
+use futures_util::Stream;
 use openraft::alias::{LogIdOf, VoteOf};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader, RaftTypeConfig};
@@ -13,29 +15,43 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 
-/// Approximate maximum bytes of entries that `limited_get_log_entries` returns.
-const LIMITED_BYTES: usize = 1 << 20;
+/// Returns the number of the first entry of a range, and the number after its last entry.
+fn bounds(range: &impl RangeBounds<u64>) -> (u64, u64) {
+    let from = match range.start_bound() {
+        Bound::Included(number) => *number,
+        Bound::Excluded(number) => number.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let to = match range.end_bound() {
+        Bound::Included(number) => number.saturating_add(1),
+        Bound::Excluded(number) => *number,
+        Bound::Unbounded => u64::MAX,
+    };
+    (from, to)
+}
 
 impl<C: RaftTypeConfig> RaftLogReader<C> for RaftLog<C> {
     async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
         &mut self,
         range: RB,
     ) -> Result<Vec<C::Entry>, io::Error> {
-        let from = match range.start_bound() {
-            Bound::Included(number) => *number,
-            Bound::Excluded(number) => number.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let to = match range.end_bound() {
-            Bound::Included(number) => number.saturating_add(1),
-            Bound::Excluded(number) => *number,
-            Bound::Unbounded => u64::MAX,
-        };
+        let (from, to) = bounds(&range);
         Ok(self.entries(from, to, usize::MAX)?)
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<C::Entry>, io::Error> {
-        Ok(self.entries(start, end, LIMITED_BYTES)?)
+        Ok(self.entries(start, end, PIECE_BYTES)?)
+    }
+
+    /// Reads a piece of the entries whenever the caller has taken all entries before it. openraft
+    /// applies entries from this stream. The committed index may grow by any number of entries at
+    /// once, so reading all of them first could exhaust the memory.
+    async fn entries_stream<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> impl Stream<Item = Result<C::Entry, io::Error>> + OptionalSend {
+        let (from, to) = bounds(&range);
+        futures_util::stream::iter(Pieces::new(self.clone(), from, to))
     }
 
     async fn read_vote(&mut self) -> Result<Option<VoteOf<C>>, io::Error> {

@@ -35,6 +35,11 @@ impl Tail {
         }
     }
 
+    /// Returns the number of the first entry in memory.
+    pub(crate) fn first(&self) -> Option<u64> {
+        (!self.entries.is_empty()).then_some(self.first)
+    }
+
     /// Returns the payload of an entry, if it is in memory.
     pub(crate) fn get(&self, number: u64) -> Option<&[u8]> {
         let nth = number.checked_sub(self.first)?;
@@ -78,6 +83,7 @@ mod tests {
         tail.truncate_from(8);
         tail.trim_before(6);
         assert_eq!((numbers(&tail), tail.bytes), (vec![6, 7], 20));
+        assert_eq!(tail.first(), Some(6));
         tail.push(8, vec![0; BYTES_MAX - 10]);
         assert_eq!((numbers(&tail), tail.bytes), (vec![7, 8], BYTES_MAX));
         tail.push(9, vec![1; BYTES_MAX + 1]);
@@ -86,6 +92,7 @@ mod tests {
         assert_eq!((numbers(&tail), tail.bytes), (vec![30], 1), "what came before has gone");
         tail.truncate_from(3);
         assert_eq!((numbers(&tail), tail.bytes), (vec![], 0));
+        assert_eq!(tail.first(), None);
         tail.push(3, vec![2]);
         assert_eq!(numbers(&tail), [3]);
     }

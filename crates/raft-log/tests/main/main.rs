@@ -6,9 +6,15 @@
 mod crashes;
 mod machine;
 mod opening;
+mod reading;
 mod suite;
 
 openraft::declare_raft_types!(
     /// Entries are strings.
     pub Types: D = String, R = String
+);
+
+openraft::declare_raft_types!(
+    /// Entries are payloads that are counted while they are in memory.
+    pub Counting: D = reading::Counted, R = String
 );
