@@ -5,14 +5,14 @@
 //! another replica. After the handshake a replica's connection has the messages of its purpose, and
 //! a client's connection has [`ClientCall`]s. No input makes the server panic. Memory for messages
 //! is bounded for each connection. The decoder buffers at most about one frame
-//! ([`PAYLOAD_BYTES_MAX`](crate::frame::PAYLOAD_BYTES_MAX)). A connection for calls, for a client
-//! or for a snapshot has one decoded message at a time. A connection for appends has at most 131,
-//! because it decodes appends ahead of Raft: 1 waits for the channel, 64 are in the channel, and
-//! openraft has taken and not yet answered at most 66. When the accepting task ends, all
-//! connections end.
+//! ([`PAYLOAD_BYTES_MAX`]). A connection for calls, for a client or for a snapshot has one decoded
+//! message at a time. A connection for appends decodes appends ahead of Raft. Those that Raft has
+//! not answered have at most [`APPENDS_BYTES_MAX`] bytes as frames, and there are at most 131: 1
+//! waits for the channel, 64 are in the channel, and openraft has taken at most 66. When the
+//! accepting task ends, all connections end.
 
 use crate::client_message::{ClientCall, ClientHello, ClientReply};
-use crate::frame::{Frame, FrameCodec};
+use crate::frame::{Frame, FrameCodec, PAYLOAD_BYTES_MAX};
 use crate::freshness::Freshness;
 use crate::machine::{Machine, Snapshot};
 use crate::message::{
@@ -25,17 +25,24 @@ use crate::store::{Identity, Store};
 use crate::transport::{Connection, Listener};
 use crate::types::Types;
 use futures_util::future::BoxFuture;
-use futures_util::{SinkExt, StreamExt};
+use futures_util::stream::BoxStream;
+use futures_util::{SinkExt, Stream, StreamExt};
 use openraft::Raft;
 use openraft::alias::SnapshotOf;
+use openraft::raft::{AppendEntriesRequest, StreamAppendResult};
+use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
 /// Maximum time for the first message of a connection.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Maximum bytes of the appends of one connection, as frames, that Raft has not answered. It lets
+/// the longest append pass.
+const APPENDS_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
 /// Pause after a failed accept, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -157,39 +164,14 @@ impl Service {
         }
     }
 
-    /// Passes each append to Raft without waiting for the answers to earlier ones. The answers come
-    /// in the order of the appends, each after its entries are durable.
     async fn appends(&self, wire: Wire) -> Result<(), LinkError> {
-        let (mut to, from) = wire.split();
-        let (heard, requests) = tokio::sync::mpsc::channel(64);
-        let read = async {
-            let mut from = from;
-            while let Some(frame) = from.next().await {
-                let append = Append::from_frame(&frame?)?;
-                self.hear(&append);
-                if heard.send(append.request).await.is_err() {
-                    break;
-                }
-            }
-            drop(heard);
-            Ok(())
-        };
-        let answer = async {
-            let requests = futures_util::stream::unfold(requests, |mut requests| async move {
-                let request = requests.recv().await?;
-                Some((request, requests))
-            });
-            let mut answers = Box::pin(self.raft.stream_append(requests));
-            while let Some(answer) = answers.next().await {
-                let answer = answer.map_err(|fatal| LinkError::Failed(fatal.to_string()))?;
-                to.send(Appended(answer).to_frame()?).await?;
-            }
-            // After a refusal the answers end, and so does the connection. The other side connects
-            // again.
-            Err(LinkError::Closed)
-        };
-        let ended: Result<((), ()), LinkError> = tokio::try_join!(read, answer);
-        ended.map(|_| ())
+        pass_appends(
+            wire,
+            APPENDS_BYTES_MAX,
+            |append| self.hear(append),
+            |requests| self.raft.stream_append(requests),
+        )
+        .await
     }
 
     async fn snapshot(&self, mut wire: Wire) -> Result<(), LinkError> {
@@ -223,5 +205,136 @@ impl Service {
         let snapshot = SnapshotOf::<Types, Snapshot> { meta, snapshot: Snapshot::Received(received) };
         let installed = self.raft.install_full_snapshot(vote, snapshot).await;
         installed.map_err(|fatal| LinkError::Failed(fatal.to_string()))
+    }
+}
+
+/// Passes each append of a connection to Raft without waiting for the answers to earlier ones, as
+/// long as the unanswered appends have at most `bytes_max` bytes. A longer append is passed when no
+/// other is unanswered. The answers come in the order of the appends, each after its entries are
+/// durable.
+async fn pass_appends<A, E>(
+    wire: Wire,
+    bytes_max: usize,
+    hear: impl Fn(&Append),
+    raft: impl FnOnce(BoxStream<'static, AppendEntriesRequest<Types>>) -> A,
+) -> Result<(), LinkError>
+where
+    A: Stream<Item = Result<StreamAppendResult<Types>, E>>,
+    E: fmt::Display,
+{
+    let (mut to, mut from) = wire.split();
+    let (heard, requests) = mpsc::channel(64);
+    let room = Arc::new(Semaphore::new(bytes_max));
+    // The room that each unanswered append takes, in the order of the appends.
+    let (taken, mut unanswered) = mpsc::unbounded_channel();
+    let read = async {
+        let (heard, taken) = (heard, taken);
+        while let Some(frame) = from.next().await {
+            let frame = frame?;
+            let bytes = u32::try_from(frame.payload.len().min(bytes_max)).unwrap_or(u32::MAX);
+            // Nothing closes the semaphore, so there is always a permit in the end.
+            let Ok(permit) = room.clone().acquire_many_owned(bytes).await else { break };
+            let append = Append::from_frame(&frame)?;
+            drop(frame);
+            hear(&append);
+            if taken.send(permit).is_err() || heard.send(append.request).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let answer = async {
+        let requests = futures_util::stream::unfold(requests, |mut requests| async move {
+            let request = requests.recv().await?;
+            Some((request, requests))
+        });
+        let mut answers = std::pin::pin!(raft(Box::pin(requests)));
+        while let Some(answer) = answers.next().await {
+            let answer = answer.map_err(|fatal| LinkError::Failed(fatal.to_string()))?;
+            // Dropping the permit makes room.
+            drop(unanswered.try_recv());
+            to.send(Appended(answer).to_frame()?).await?;
+        }
+        // After a refusal the answers end, and so does the connection. The other side connects
+        // again.
+        Err(LinkError::Closed)
+    };
+    let ended: Result<((), ()), LinkError> = tokio::try_join!(read, answer);
+    ended.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::RequestId;
+    use crate::types::{Entry, Leadership, LogId, Request, Vote};
+    use crate::write_set::WriteSet;
+    use futures_util::stream::unfold;
+    use openraft::EntryPayload;
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn append(bytes: usize) -> Append {
+        let log_id = LogId::new(Leadership { term: 5, node_id: 1 }, 7);
+        let id = RequestId { client: 1, sequence: 1 };
+        let set = WriteSet::default().put("t", "k", vec![1; bytes]);
+        let request = AppendEntriesRequest::<Types> {
+            vote: Vote::new_committed(5, 1),
+            prev_log_id: None,
+            leader_commit: None,
+            entries: vec![Entry { log_id, payload: EntryPayload::Normal(Request::Write { id, set }) }],
+        };
+        Append { request, age_ms: None }
+    }
+
+    /// Lets all tasks run until each of them waits: the paused clock moves only then.
+    async fn idle() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    #[test]
+    fn unanswered_appends_have_a_bounded_number_of_bytes() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.expect("a runtime").block_on(async {
+            let (near, far) = tokio::io::duplex(1 << 20);
+            let [near, far] = [near, far].map(|end| {
+                let end: Box<dyn Connection> = Box::new(end);
+                Framed::new(end, FrameCodec::default())
+            });
+            // Raft takes each append at once, and answers when the test says so.
+            let (answer, answers) = mpsc::unbounded_channel();
+            let taken = Arc::new(AtomicUsize::new(0));
+            let count = taken.clone();
+            let raft = move |mut requests: BoxStream<'static, AppendEntriesRequest<Types>>| {
+                tokio::spawn(async move {
+                    while requests.next().await.is_some() {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+                unfold(answers, |mut answers| async move {
+                    let answer: Result<StreamAppendResult<Types>, Infallible> = Ok(answers.recv().await?);
+                    Some((answer, answers))
+                })
+            };
+            let frame = |bytes| append(bytes).to_frame().expect("encode");
+            let bytes_max = 3 * frame(1_000).payload.len() + 500;
+            let passing = tokio::spawn(pass_appends(near, bytes_max, |_| {}, raft));
+            let (mut to, mut from) = far.split();
+            // The second append is longer than all bytes that may be unanswered.
+            for bytes in [1_000, 20_000, 1_000, 1_000, 1_000, 1_000, 1_000] {
+                to.send(frame(bytes)).await.expect("send");
+            }
+            // Numbers of appends that Raft has taken after 0, 1, 2 ... answers.
+            for expected in [1, 2, 5, 6, 7, 7, 7] {
+                idle().await;
+                assert_eq!(taken.load(Ordering::Relaxed), expected);
+                answer.send(Ok(None)).expect("the connection is open");
+                let answered = from.next().await.expect("open").expect("a frame");
+                assert!(Appended::from_frame(&answered).expect("an answer").0.is_ok());
+            }
+            drop((to, from));
+            drop(answer);
+            assert!(matches!(passing.await, Ok(Err(LinkError::Closed))));
+        });
     }
 }
