@@ -7,7 +7,7 @@
 //! silent peer delays no other connection.
 
 use crate::error::{Error, Result};
-use crate::transport::{Connection, Listener, Transport};
+use crate::transport::{Connection, Listener, Transport, accept, connect};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rustls::crypto::CryptoProvider;
@@ -20,7 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// Maximum time of a handshake.
@@ -120,8 +120,7 @@ impl Transport for Tls {
     fn connect(&self, address: &str) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
         let (connector, name, address) = (self.connector.clone(), name(address), address.to_owned());
         Box::pin(async move {
-            let stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
+            let stream = connect(&address).await?;
             Ok(Box::new(connector.connect(name?, stream).await?) as Box<dyn Connection>)
         })
     }
@@ -159,10 +158,8 @@ impl Listener for TlsListener {
                     Some(done) = self.handshakes.next() => if let Some(connection) = done {
                         return Ok(connection);
                     },
-                    accepted = self.listener.accept(), if self.handshakes.len() < HANDSHAKES_MAX => {
-                        let (stream, _) = accepted?;
-                        stream.set_nodelay(true)?;
-                        let handshake = self.acceptor.accept(stream);
+                    accepted = accept(&self.listener), if self.handshakes.len() < HANDSHAKES_MAX => {
+                        let handshake = self.acceptor.accept(accepted?);
                         self.handshakes.push(Box::pin(async move {
                             let done = tokio::time::timeout(HANDSHAKE, handshake).await;
                             Some(Box::new(done.ok()?.ok()?) as Box<dyn Connection>)
