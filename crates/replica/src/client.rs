@@ -8,6 +8,7 @@ use crate::client_message::{ClientCall, ReadAt};
 use crate::error::{Error, Result, UnknownReason};
 use crate::ids::{ReplicaId, RequestId};
 use crate::options::WriteOptions;
+use crate::runtime::is_thread_of;
 use crate::status::Status;
 use crate::transport::{Tcp, Transport};
 use crate::write_set::WriteSet;
@@ -61,7 +62,8 @@ impl fmt::Debug for ClientOptions {
 ///
 /// Each call has the meaning of the call of [`Replica`](crate::Replica) with the same name. The
 /// client sends a write again under the same id until a replica answers or the time is over; the
-/// group applies the write once.
+/// group applies the write once. In a callback of [`Client::write_with`], each call that waits for
+/// a replica fails with [`Error::InCallback`].
 ///
 /// ```no_run
 /// use katydid_replica::{Client, ClientOptions, ReadAt, RequestId, WriteOptions, WriteSet};
@@ -125,9 +127,12 @@ impl Client {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
+        let runtime = self.shared.runtime.as_ref().ok_or(Error::Closed)?;
+        if is_thread_of(runtime.handle()) {
+            return Err(Error::InCallback);
+        }
         let (told, outcome) = std::sync::mpsc::channel();
         let step = step(self.shared.caller.clone(), self.shared.wait);
-        let runtime = self.shared.runtime.as_ref().ok_or(Error::Closed)?;
         runtime.spawn(async move { drop(told.send(step.await)) });
         outcome.recv().unwrap_or(Err(Error::Closed))
     }
@@ -169,8 +174,11 @@ impl Client {
     }
 
     /// Writes like [`Client::write`], and calls `done` with the outcome, on the client's own
-    /// thread. Each write in flight has its own connection. If the last clone of the client is
-    /// dropped before the answer, the outcome is [`Error::Unknown`].
+    /// thread, which carries out all calls of the client. So `done` must not block. A call of this
+    /// client that waits, such as [`Client::write`] or [`Client::get`], fails in `done` with
+    /// [`Error::InCallback`]; `write_with` may be called there. Each write in flight has its own
+    /// connection. If the last clone of the client is dropped before the answer, the outcome is
+    /// [`Error::Unknown`].
     pub fn write_with(
         &self,
         id: RequestId,

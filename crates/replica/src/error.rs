@@ -160,6 +160,12 @@ pub enum Error {
     /// The replica was closed.
     #[error("the replica is closed")]
     Closed,
+    /// A callback made a call that waits. A callback runs on a thread that has to carry out such
+    /// calls, so the call could wait for ever. Nothing was done. Make the call on another thread,
+    /// or call [`Client::write_with`](crate::Client::write_with) or
+    /// [`Replica::write_with`](crate::Replica::write_with), which do not wait.
+    #[error("a callback made a call that waits for the callback's own thread")]
+    InCallback,
 }
 
 /// The reason for an unknown outcome.

@@ -10,7 +10,7 @@ use crate::group::Group;
 use crate::ids::{ReplicaId, RequestId};
 use crate::options::{ReplicaOptions, Replicated, WriteOptions};
 use crate::place::Folder;
-use crate::runtime::WAIT_MAX;
+use crate::runtime::{WAIT_MAX, is_thread_of};
 use crate::status::Status;
 use crate::transaction::{ReadView, Transaction};
 use crate::types::Request;
@@ -179,6 +179,7 @@ impl Replica {
     /// # Errors
     /// Those of [`Replica::write_with`].
     pub fn write(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> Result<Committed> {
+        self.may_wait()?;
         let (sender, outcome) = std::sync::mpsc::channel();
         self.write_with(id, set, options, move |outcome| drop(sender.send(outcome)));
         outcome.recv().expect(CALLED)
@@ -193,8 +194,9 @@ impl Replica {
     }
 
     /// Writes like [`Replica::write`], and calls `done` with the outcome on a thread of the
-    /// replica, which `done` must not block. Writes that are in flight at the same time may be
-    /// applied in any order.
+    /// replica, which `done` must not block. A call of this replica that waits for its group, such
+    /// as [`Replica::write`] or [`Replica::transact`], fails in `done` with [`Error::InCallback`].
+    /// Writes that are in flight at the same time may be applied in any order.
     ///
     /// # Errors
     /// `done` gets the error. If the write has not committed: [`Error::Inadmissible`],
@@ -373,7 +375,13 @@ impl Replica {
     /// Runs a step on the replica's runtime, and waits for its result.
     fn run<T: Send + 'static>(&self, step: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         self.check()?;
+        self.may_wait()?;
         run(&self.shared.handle, step)
+    }
+
+    /// Fails on a thread of the replica, which must not wait for the replica.
+    fn may_wait(&self) -> Result<()> {
+        if is_thread_of(&self.shared.handle) { Err(Error::InCallback) } else { Ok(()) }
     }
 
     /// Fails if the replica is closed.

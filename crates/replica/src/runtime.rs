@@ -81,6 +81,12 @@ impl AsyncRuntime for Runtime {
     }
 }
 
+/// Returns true on a thread of this runtime, for example in a callback. Such a thread must not wait
+/// for a task of the runtime, because it may be the thread that has to run the task.
+pub(crate) fn is_thread_of(handle: &Handle) -> bool {
+    Handle::try_current().is_ok_and(|current| current.id() == handle.id())
+}
+
 /// Runs a step that may wait for a device. In a runtime of several threads the other tasks of this
 /// thread move to another thread while the step runs.
 pub(crate) fn blocking<T>(step: impl FnOnce() -> T) -> T {

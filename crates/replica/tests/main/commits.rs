@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, LONG, request, rows};
 use katydid::EngineKind;
 use katydid_replica::{
-    Client, ClientOptions, Error, Outcome, Replica, ReplicaOptions, Replicated, Result, WriteOptions,
+    Client, ClientOptions, Error, Outcome, ReadAt, Replica, ReplicaOptions, Replicated, Result, WriteOptions,
     WriteSet,
 };
 use std::time::Duration;
@@ -118,6 +118,40 @@ fn thousands_of_writes_are_in_flight_at_once() {
     let indexes: Result<std::collections::BTreeSet<u64>> = outcomes.iter().collect();
     assert_eq!(indexes.expect("all commit").len(), 4_000);
     assert_eq!(cluster.same_rows(&["t"])["t"].len(), 4_000);
+}
+
+#[test]
+fn a_call_that_waits_fails_in_a_callback_and_a_write_with_a_callback_does_not() {
+    let cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader().clone();
+    let session = leader.open_client().expect("a client");
+    let remote = Client::new(ClientOptions::new([leader.address()])).expect("a client");
+    let options = WriteOptions { wait: LONG, ..WriteOptions::default() };
+    let set = || WriteSet::default().put("t", "k", "v");
+
+    let (told, outcome) = std::sync::mpsc::channel();
+    let again = remote.clone();
+    remote.write_with(request(session, 1), set(), options, move |first| {
+        first.expect("commit");
+        let refused = again.write(request(session, 2), set(), options);
+        assert!(matches!(refused, Err(Error::InCallback)), "{refused:?}");
+        let refused = again.get("t", "k", ReadAt::Leader);
+        assert!(matches!(refused, Err(Error::InCallback)), "{refused:?}");
+        again.write_with(request(session, 3), set(), options, move |second| drop(told.send(second)));
+    });
+    outcome.recv_timeout(LONG).expect("an outcome").expect("commit");
+
+    let (told, outcome) = std::sync::mpsc::channel();
+    let again = leader.clone();
+    leader.write_with(request(session, 4), set(), options, move |first| {
+        first.expect("commit");
+        let refused = again.write(request(session, 5), set(), options);
+        assert!(matches!(refused, Err(Error::InCallback)), "{refused:?}");
+        let refused = again.transact(request(session, 6), options, |txn| txn.get("t", "k"));
+        assert!(matches!(refused, Err(Error::InCallback)), "{refused:?}");
+        again.write_with(request(session, 7), set(), options, move |second| drop(told.send(second)));
+    });
+    outcome.recv_timeout(LONG).expect("an outcome").expect("commit");
 }
 
 #[test]
