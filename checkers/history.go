@@ -49,13 +49,13 @@ func readHistory(from io.Reader) ([]porcupine.Operation, error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 1<<20)
 	for number := 1; lines.Scan(); number++ {
-		var told line
+		var parsed line
 		decoder := json.NewDecoder(bytes.NewReader(lines.Bytes()))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&told); err != nil {
+		if err := decoder.Decode(&parsed); err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
-		operation, err := told.operation()
+		operation, err := parsed.operation()
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
@@ -66,39 +66,39 @@ func readHistory(from io.Reader) ([]porcupine.Operation, error) {
 	return operations, lines.Err()
 }
 
-func (told *line) operation() (*porcupine.Operation, error) {
-	operation := porcupine.Operation{ClientId: told.Client, Call: told.Call, Return: math.MaxInt64}
-	switch told.Outcome {
+func (parsed *line) operation() (*porcupine.Operation, error) {
+	operation := porcupine.Operation{ClientId: parsed.Client, Call: parsed.Call, Return: math.MaxInt64}
+	switch parsed.Outcome {
 	case "ok":
-		if told.Return == nil || *told.Return < told.Call {
+		if parsed.Return == nil || *parsed.Return < parsed.Call {
 			return nil, fmt.Errorf("an operation that succeeded must return after its call")
 		}
-		operation.Return = *told.Return
+		operation.Return = *parsed.Return
 	case "failed", "unknown":
 	default:
-		return nil, fmt.Errorf("no outcome %q: there are ok, failed and unknown", told.Outcome)
+		return nil, fmt.Errorf("no outcome %q: there are ok, failed and unknown", parsed.Outcome)
 	}
-	switch told.Op {
+	switch parsed.Op {
 	case "read":
-		if told.Outcome != "ok" {
+		if parsed.Outcome != "ok" {
 			return nil, nil
 		}
-		operation.Input = input{key: told.Key}
-		if told.Value == nil {
+		operation.Input = input{key: parsed.Key}
+		if parsed.Value == nil {
 			operation.Output = register{}
 		} else {
-			operation.Output = register{isThere: true, value: *told.Value}
+			operation.Output = register{isThere: true, value: *parsed.Value}
 		}
 	case "write":
-		if told.Value == nil {
+		if parsed.Value == nil {
 			return nil, fmt.Errorf("a write must have a value")
 		}
-		if told.Outcome == "failed" {
+		if parsed.Outcome == "failed" {
 			return nil, nil
 		}
-		operation.Input = input{isWrite: true, key: told.Key, value: *told.Value}
+		operation.Input = input{isWrite: true, key: parsed.Key, value: *parsed.Value}
 	default:
-		return nil, fmt.Errorf("no operation %q: there are read and write", told.Op)
+		return nil, fmt.Errorf("no operation %q: there are read and write", parsed.Op)
 	}
 	return &operation, nil
 }

@@ -95,8 +95,8 @@ pub fn restore(seconds: u64, seed: Option<u64>) -> Outcome {
     run("restore campaign", &mut command)
 }
 
-/// Runs clusters of replicas on simulated machines, disks and networks. `checkers` adds the checks
-/// by programs of others: of the histories of these clusters, and of transactions of real replicas.
+/// Runs clusters of replicas on simulated machines, disks and networks. With `checkers`, porcupine
+/// then checks the histories of these clusters, and adya transactions of real replicas.
 pub fn replicas(seconds: u64, seed: Option<u64>, checkers: bool) -> Outcome {
     let arguments = ["test", "--profile", "campaign", "-p", "katydid-replica", "--lib", "simulation::"];
     let mut command = cargo(arguments.iter().copied().chain(["--", "--nocapture"]));

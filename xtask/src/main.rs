@@ -106,8 +106,9 @@ enum Task {
         /// Seed from which to start, instead of a random one
         #[arg(long)]
         seed: Option<u64>,
-        /// Also check the histories of the clients' operations with a checker outside of this
-        /// project. It needs Go, and the network when it is built for the first time.
+        /// Also check histories with established checkers: those of the simulated clients with
+        /// porcupine, which needs Go, and the network when it is built for the first time; then,
+        /// for as many seconds, those of transactions at real replicas with adya.
         #[arg(long)]
         checkers: bool,
     },

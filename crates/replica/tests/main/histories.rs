@@ -1,5 +1,5 @@
-//! Histories of transactions at real replicas, whose leader changes, for a checker of others: the
-//! crate `adya`, which looks for anomalies as Jepsen's Elle does.
+//! Histories of transactions at real replicas whose leader changes. The crate `adya` checks them
+//! for anomalies, as Jepsen's Elle does.
 //!
 //! Each transaction reads lists and appends unique elements to lists. The checker infers the order
 //! of the transactions from the lists that were read, and from real time.
@@ -75,6 +75,15 @@ struct Counts {
     is_over: AtomicBool,
 }
 
+/// Ends the transactions when it is dropped, so that a failed test ends, too.
+struct Ends<'c>(&'c AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs transactions one after another, at the replica that leads.
 fn work(
     thread: u64,
@@ -144,13 +153,16 @@ fn history(engine: EngineKind) -> (String, u64) {
     let open = RwLock::new(cluster.open.clone());
     let (recorder, counts) = (Recorder::default(), Counts::default());
     std::thread::scope(|scope| {
-        for (thread, &client) in (0..).zip(&clients) {
+        let _ends = Ends(&counts.is_over);
+        let spawn = |(thread, &client)| {
             let (open, recorder, counts) = (&open, &recorder, &counts);
-            scope.spawn(move || work(thread, client, open, recorder, counts));
-        }
+            scope.spawn(move || work(thread, client, open, recorder, counts))
+        };
+        let workers: Vec<_> = (0..).zip(&clients).map(spawn).collect();
         let progress = |more: u64| {
             let enough = counts.committed.load(Ordering::Relaxed) + more;
             while counts.committed.load(Ordering::Relaxed) < enough {
+                assert!(!workers.iter().any(|worker| worker.is_finished()), "a worker has panicked");
                 std::thread::yield_now();
             }
         };
@@ -170,7 +182,6 @@ fn history(engine: EngineKind) -> (String, u64) {
         let to = (1..=3).find(|id| *id != leader.status().id).expect("a follower");
         leader.transfer_leader(to).expect("a request to hand over");
         progress(50);
-        counts.is_over.store(true, Ordering::Relaxed);
     });
     cluster.same_rows(&[TABLE]);
     let committed = counts.committed.into_inner();
