@@ -160,7 +160,8 @@ fn one(row: &Row, settings: &Settings, round: usize) -> Result<Run> {
         cache_bytes: settings.cache_bytes,
         clients: row.case.threads,
     };
-    let run = adapters::with(row.store.name, &place, &options, work::StoreRun { settings, case: row.case, round });
+    let run =
+        adapters::with(row.store.name, &place, &options, work::StoreRun { settings, case: row.case, round });
     std::fs::remove_dir_all(&place)?;
     Ok(run?)
 }
