@@ -8,6 +8,8 @@ mod log_commit;
 mod log_insert;
 mod nvram;
 #[cfg(feature = "replica")]
+mod replicas;
+#[cfg(feature = "replica")]
 mod replication;
 
 use crate::manycore::Manycore;
@@ -76,6 +78,8 @@ pub enum Lab {
     LogInsert(Box<log_insert::LogInsert>),
     Dependences(dependences::Dependences),
     #[cfg(feature = "replica")]
+    Replicas(replicas::Replicas),
+    #[cfg(feature = "replica")]
     Replication(Box<replication::Replication>),
     #[cfg(feature = "replica")]
     #[command(hide = true)]
@@ -98,6 +102,8 @@ impl Lab {
             Lab::LogCommit(command) => command.run(),
             Lab::LogInsert(command) => command.run(),
             Lab::Dependences(command) => command.run(),
+            #[cfg(feature = "replica")]
+            Lab::Replicas(command) => command.run(),
             #[cfg(feature = "replica")]
             Lab::Replication(command) => command.run(),
             #[cfg(feature = "replica")]

@@ -10,35 +10,27 @@
 
 use super::case::{Case, Scheme, Work};
 use super::drafts::ClientDrivenStore;
-use super::group::GroupStore;
 pub use super::processes::ServerSetup;
 use super::processes::Servers;
+use super::raft::RaftGroup;
 use super::run::Run;
 use katydid_command::failure::{Failure, Result};
+use katydid_replica::Replicated;
 use katydid_replica::client_driven::{Cluster, ClusterOptions, ReplicaStat, Session, compare};
-use katydid_replica::{Client, ClientOptions, ReadAt, ReplicaId, Replicated, Role, Status, WriteOptions};
 use katydid_workload::Store;
 use katydid_workload::drive::{Outcome, Plan, Workload, drive};
 use katydid_workload::insert::{Inserts, KeyOrder};
 use katydid_workload::sysbench::{self, Script, SysbenchLoad, SysbenchRun};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Table of the inserts.
 const TABLE: &str = "inserts";
 /// Number of clients that load.
 const LOADERS: usize = 16;
-/// Time in which a group must elect a leader, a commit must get its outcome, and a replica must
-/// catch up.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause between two checks for an expected state.
-const PAUSE: Duration = Duration::from_millis(2);
-/// Number of rows that one request asks for.
-const ROWS: u32 = 10_000;
 
 /// Runs cases on servers, as the head of this file describes.
 pub struct Measure {
@@ -55,7 +47,13 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::failed(error)
 }
 
-fn run<S: Store, W: Workload>(store: &S, tables: &[&str], workload: &Arc<W>, plan: &Plan) -> Result<Outcome> {
+/// Drives a workload on a store, and returns the outcome.
+pub fn run<S: Store, W: Workload>(
+    store: &S,
+    tables: &[&str],
+    workload: &Arc<W>,
+    plan: &Plan,
+) -> Result<Outcome> {
     drive(store, tables, workload, plan, &AtomicBool::new(false), &mut |_| {}).map_err(Failure::failed)
 }
 
@@ -128,36 +126,13 @@ impl Measure {
     }
 
     fn raft_inserts(&self, case: &Case, plan: &Plan) -> Result<Run> {
-        let servers = self.start(case)?;
-        let addresses: BTreeMap<ReplicaId, String> =
-            (1..).zip(servers.addresses().map(str::to_owned)).collect();
-        let client = Client::new(ClientOptions::new(addresses.values().cloned())).map_err(failed)?;
-        client.initialize(&addresses[&1], &addresses).map_err(failed)?;
-        let leads = |status: &Status| status.role == Role::Leader;
-        let find =
-            || addresses.values().find(|address| client.status(address).is_ok_and(|status| leads(&status)));
-        wait_for("the servers elect no leader", find)?;
         let all = case.scheme == Scheme::RaftAll;
         let durability = if all { Replicated::All } else { Replicated::Quorum };
-        let store = GroupStore::new(client.clone(), WriteOptions { durability, wait: PATIENCE });
+        let group = RaftGroup::of(self.start(case)?)?;
         let inserts = Inserts::new(20, 100, KeyOrder::Ascending, 0);
-        let outcome = run(&store, &[TABLE], &inserts, plan)?;
-        let leader = wait_for("the servers lost their leader", find)?;
-        let last = client.status(leader).map_err(failed)?.last_index;
-        for address in addresses.values() {
-            wait_for(&format!("the server at {address} does not catch up"), || {
-                client.status(address).ok().filter(|status| status.applied >= last)
-            })?;
-            let rows = count(&client, address)?;
-            if rows != outcome.transactions {
-                return Err(Failure::failed(format_args!(
-                    "{rows} rows are at the server at {address}, but {} inserts were acknowledged: this is a bug",
-                    outcome.transactions
-                )));
-            }
-        }
-        drop(client);
-        servers.stop()?;
+        let outcome = run(&group.store(durability), &[TABLE], &inserts, plan)?;
+        group.check(TABLE, outcome.transactions)?;
+        group.stop()?;
         Ok(Run {
             commits: outcome.transactions,
             seconds: outcome.elapsed.as_secs_f64(),
@@ -173,32 +148,6 @@ impl Measure {
     pub fn end(self) -> Result<()> {
         self.loaded.into_values().try_for_each(Servers::stop)
     }
-}
-
-/// Number of rows that a member of a group has applied.
-fn count(client: &Client, address: &str) -> Result<u64> {
-    let (mut low, mut count) = (Bound::Unbounded, 0);
-    loop {
-        let bounds = (low, Bound::Unbounded);
-        let found = client.range_at(address, TABLE, bounds, ROWS, ReadAt::Applied).map_err(failed)?;
-        count += found.rows.len() as u64;
-        match found.rows.last() {
-            Some((last, _)) if !found.is_whole => low = Bound::Excluded(last.clone()),
-            _ => return Ok(count),
-        }
-    }
-}
-
-/// Calls `look` until it returns a value. Fails with the message `else_` after [`PATIENCE`].
-fn wait_for<T>(else_: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
-    let end = Instant::now() + PATIENCE;
-    while Instant::now() < end {
-        if let Some(found) = look() {
-            return Ok(found);
-        }
-        std::thread::sleep(PAUSE);
-    }
-    Err(Failure::failed(else_))
 }
 
 /// Servers of the paper's replication, and a session that reads their counters.

@@ -4,17 +4,21 @@
 //!
 //! Cases and figures are data. `measure` runs a case on servers; `processes` starts them and
 //! `server` is their program. `drafts` and `group` let workloads run on them; `rows` shows the
-//! results.
+//! results. `targets` has the targets for a Raft group of three replicas, and `raft` and `load` run
+//! what these targets are about.
 
 mod case;
 mod drafts;
 pub mod figures;
 mod group;
+mod load;
 pub mod measure;
 mod processes;
+mod raft;
 mod rows;
 mod run;
 pub mod server;
+pub mod targets;
 
 pub use case::Case;
 pub use group::GroupStore;

@@ -1,8 +1,9 @@
 //! The process of one server: a replica of the paper's replication, or a member of a Raft group.
 //!
 //! The process opens its database or its Raft log on its own device, which may be memory, with a
-//! delay added to each sync. It prints the address on which it listens, and ends when its standard
-//! input does, so that it never outlives the measuring program.
+//! delay added to each sync. It prints the address on which it listens. A line on its standard
+//! input asks for the number of syncs so far. The process ends when its standard input does, so
+//! that it never outlives the measuring program.
 
 use crate::host::device::Device;
 use crate::replication::case::Scheme;
@@ -14,7 +15,7 @@ use katydid_command::output::say;
 use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
 use katydid_replica::client_driven::{AnswerTable, Server, ServerOptions, paper_options};
 use katydid_replica::{Replica, ReplicaOptions};
-use std::io::Read;
+use std::io::BufRead;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +23,12 @@ use std::time::Duration;
 
 /// Words before the address in the line that a server prints.
 pub const LISTENS: &str = "listens at ";
+/// A line that asks a server for its syncs.
+pub const ASK: &str = "syncs?";
+/// Words before the number in the answer: the durable writes and syncs of the log so far.
+pub const SYNCS: &str = "syncs: ";
+/// The shortest delay. A delayed directory counts syncs only if it delays them.
+const DELAY_MIN: Duration = Duration::from_nanos(1);
 /// Id of the Raft group's cluster.
 const CLUSTER: [u8; 16] = *b"katydid lab raft";
 /// Bytes of pages in memory, enough for all pages.
@@ -39,6 +46,9 @@ pub struct ReplicaServer {
     /// Number of the server in a Raft group
     #[arg(long, value_name = "N", default_value = "1")]
     id: u64,
+    /// Address on which the server listens; with port 0 the system chooses a port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: String,
     /// Folder of the server
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
@@ -65,7 +75,8 @@ impl ReplicaServer {
             Device::File => Arc::new(files()?),
             Device::Memory => Arc::new(MemoryDirectory::new()),
         };
-        let directory: Arc<dyn Directory> = Arc::new(DelayedDirectory::new(inner, self.delay, Waiting::Auto));
+        let delayed = DelayedDirectory::new(inner, self.delay.max(DELAY_MIN), Waiting::Auto);
+        let directory: Arc<dyn Directory> = Arc::new(delayed.clone());
         match self.scheme.parse::<Scheme>()? {
             Scheme::ClientDriven(sync) => {
                 let paged = PagedOptions { cache_bytes: CACHE_BYTES, ..PagedOptions::default() };
@@ -74,7 +85,7 @@ impl ReplicaServer {
                 options.advanced.log_soft_bytes = options.advanced.log_soft_bytes.max(CHECKPOINT_BYTES);
                 options.advanced.log_hard_bytes = options.advanced.log_hard_bytes.max(CHECKPOINT_BYTES);
                 let database = Database::open_in(directory, options)?;
-                let listener = TcpListener::bind("127.0.0.1:0").map_err(Failure::failed)?;
+                let listener = TcpListener::bind(&self.listen).map_err(Failure::failed)?;
                 // The paper's transactions write no row about their own outcomes.
                 let options = ServerOptions {
                     answers: AnswerTable::Volatile,
@@ -83,24 +94,27 @@ impl ReplicaServer {
                 };
                 let server = Server::start(database, listener, options).map_err(Failure::failed)?;
                 say(format!("replica {LISTENS}{}", server.address()))?;
-                until_input_ends();
+                answer(&delayed)?;
                 server.stop().map_err(Failure::failed)
             }
             Scheme::RaftQuorum | Scheme::RaftAll => {
-                let mut options = ReplicaOptions::new(&self.folder, CLUSTER, self.id, "127.0.0.1:0");
+                let mut options = ReplicaOptions::new(&self.folder, CLUSTER, self.id, self.listen);
                 let paged = PagedOptions { cache_bytes: CACHE_BYTES, ..PagedOptions::default() };
                 options.engine.engine = paged.into();
                 options.log_directory = Some(directory);
                 let replica = Replica::open(options).map_err(Failure::failed)?;
                 say(format!("replica {LISTENS}{}", replica.address()))?;
-                until_input_ends();
+                answer(&delayed)?;
                 replica.close().map_err(Failure::failed)
             }
         }
     }
 }
 
-fn until_input_ends() {
-    let mut nothing = [0; 64];
-    while std::io::stdin().read(&mut nothing).is_ok_and(|count| count > 0) {}
+/// Answers the measuring program until standard input ends.
+fn answer(log: &DelayedDirectory) -> Result<()> {
+    for _asked in std::io::stdin().lock().lines().map_while(std::result::Result::ok) {
+        say(format!("{SYNCS}{}", log.delays()))?;
+    }
+    Ok(())
 }

@@ -1,4 +1,5 @@
-//! `lab replication`: rows of runs with server processes, and the flags that it refuses.
+//! `lab replication` and `lab replicas`: rows of runs with server processes, and the flags that
+//! they refuse.
 
 use crate::program::run;
 use std::collections::BTreeMap;
@@ -93,4 +94,43 @@ fn unknown_schemes_and_what_raft_does_not_run_are_refused() {
         .expect_error(2, "process of the leader");
     std::fs::write(dir.path().join("kept"), "").unwrap();
     run(["lab", "replication", "--dir", dir.path().to_str().unwrap()]).expect_error(1, "is not empty");
+}
+
+#[test]
+fn a_group_of_three_is_measured_with_a_slow_replica_a_killed_leader_and_an_absent_follower() {
+    let dir = tempfile::tempdir().unwrap();
+    let (work, csv) = (dir.path().join("work"), dir.path().join("rows.csv"));
+    let flags = ["--dir", work.to_str().unwrap(), "--csv", csv.to_str().unwrap()];
+    let words = ["lab", "replicas", "--quick", "--clients", "2"];
+    let out = run(words.into_iter().chain(flags)).expect(0);
+    assert!(!work.exists(), "the folder is left as it was");
+    let csv = std::fs::read_to_string(csv).unwrap();
+    let rows = rows(&csv);
+    let cases: Vec<_> = rows.iter().map(|row| (row["case"], row["durability"], row["clients"])).collect();
+    let expected = [
+        ("commits", "quorum", "2"),
+        ("commits", "all", "2"),
+        ("commits", "quorum", "32"),
+        ("commits", "all", "32"),
+        ("slow", "quorum", "32"),
+        ("slow", "all", "32"),
+        ("failover", "quorum", "32"),
+        ("rejoin", "quorum", "32"),
+    ];
+    assert_eq!(cases, expected, "{out}");
+    for row in &rows {
+        match row["case"] {
+            "failover" => assert!(number(row, "gaps_ms") > 0.0, "{row:?}"),
+            "rejoin" => assert!(number(row, "rejoin_seconds") > 0.0, "{row:?}"),
+            _ => assert!(number(row, "p99_us") >= number(row, "p50_us"), "{row:?}"),
+        }
+    }
+    for target in ["p99 over p50 at 32 clients", "after the leader is killed", "while a replica rejoins"] {
+        let has_verdict = |line: &str| line.ends_with(" met") || line.ends_with(" missed");
+        assert!(out.lines().any(|line| line.contains(target) && has_verdict(line)), "{target}: {out}");
+    }
+    run(["lab", "replicas", "--part", "slower"]).expect_error(2, "no part");
+    std::fs::create_dir(&work).unwrap();
+    std::fs::write(work.join("kept"), "").unwrap();
+    run(["lab", "replicas", "--dir", work.to_str().unwrap()]).expect_error(1, "is not empty");
 }

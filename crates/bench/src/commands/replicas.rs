@@ -1,0 +1,154 @@
+//! The command `lab replicas`.
+
+use crate::grid::flags as lists;
+use crate::grid::turns::in_turn;
+use crate::host::device::Device;
+use crate::host::folder::{self, FolderState};
+use crate::host::machine::Machine;
+use crate::replication::measure::ServerSetup;
+use crate::replication::targets::{Case, PARTS, Row, Targets, cases, csv, table, verdict_table, verdicts};
+use clap::Args;
+use katydid_command::built::{COMMIT, VERSION};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::flags::{delay, seconds};
+use katydid_command::output::say;
+use katydid_command::signals;
+use katydid_command::table::{csv as comma_separated, lined_up, wrapped};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Measure a Raft group of three replicas against the project's targets
+///
+/// Each replica is a process of this machine with its own folder, and all share the machine's
+/// processors and disk. Clients insert keys and values of 120 bytes together, and each client waits
+/// for the acknowledgement of each insert. After each run every replica must have exactly the rows
+/// that were acknowledged
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Parts:
+  commits   inserts by each number of clients, acknowledged by a majority (quorum) and by every replica (all)
+  slow      the same by 32 clients, with one replica whose syncs take longer
+  failover  the leader is killed under load (kill -9); time until a commit that was begun afterwards is acknowledged
+  rejoin    a follower is killed under load, misses commits, and is started again; the clients' rate meanwhile
+
+Examples:
+  katydid lab replicas --dir /mnt/disk/replicas --csv replicas.csv
+  katydid lab replicas --part commits --clients 32 --seconds 2 --rounds 5
+  katydid lab replicas --part rejoin --missed 1000000 --rounds 1")]
+pub struct Replicas {
+    /// Parts, or `all`: commits, slow, failover, rejoin
+    #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
+    part: Vec<String>,
+    /// Numbers of clients of the part `commits`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,8,32,128,512", value_parser = lists::threads)]
+    clients: Vec<usize>,
+    /// Time added to each sync of every replica
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = delay)]
+    delay: Duration,
+    /// Time added to each sync of the slow replica
+    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = delay)]
+    slow: Duration,
+    /// Number of kills of a leader in each round
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    kills: u16,
+    /// Number of commits that the absent replica misses. The target is about 1,000,000
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    missed: u64,
+    /// Seconds of each run of a case
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    seconds: f64,
+    /// Runs of each case. Each round runs all cases once
+    #[arg(long, value_name = "N", default_value = "3", value_parser = lists::rounds)]
+    rounds: usize,
+    /// Run one round of 0.1 seconds with one kill and 100 missed commits, to test that everything
+    /// works
+    #[arg(long, conflicts_with_all = ["seconds", "rounds", "kills", "missed"])]
+    quick: bool,
+    /// Seed of all random choices
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Folder to work in. It must be new or empty, and is restored afterwards
+    #[arg(long, value_name = "DIR", default_value = "katydid-replicas")]
+    dir: PathBuf,
+    /// Write a line for each round of each case to this file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+const LEGEND: &str = "Figures are medians over the rounds; slowest and fastest are rounds; percentiles are of all rounds. entries/sync: entries of \
+    the Raft log for each durable write or sync of the leader's log. gap: from the kill of the leader to the first acknowledgement of a commit \
+    that was begun after the kill. absent/s: commits a second while a replica is away; rejoin/s: from its start until it has all entries that it \
+    missed, which takes rejoin s. The prototype ran in one process, so its replicas had no sockets and no engine";
+
+impl Replicas {
+    pub fn run(self) -> Result<()> {
+        let parts = lists::chosen(&self.part, &PARTS, "part")?;
+        let before = folder::look(&self.dir)?;
+        if before == FolderState::Something {
+            let dir = self.dir.display();
+            return Err(Failure::failed(format_args!(
+                "{dir} is not empty: --dir must be a new or empty folder, and is restored afterwards"
+            )));
+        }
+        std::fs::create_dir_all(&self.dir).map_err(Failure::failed)?;
+        let measured = self.measure(&parts);
+        // If the measurement failed, report its error rather than that of the removal.
+        let removed = folder::remove(&self.dir, before);
+        self.report(&measured?)?;
+        removed
+    }
+
+    fn measure(&self, parts: &[&str]) -> Result<Vec<Row>> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        signals::on_stop(move || asked.store(true, Ordering::Relaxed))?;
+        let go_on = || match stop.load(Ordering::Relaxed) {
+            true => Err(Failure::failed("stopped by a signal")),
+            false => Ok(()),
+        };
+        let setup = ServerSetup {
+            folder: self.dir.clone(),
+            device: Device::File.name(),
+            delay: self.delay,
+            network: Duration::ZERO,
+        };
+        let (time, rounds, kills, missed) = match self.quick {
+            true => (Duration::from_millis(100), 1, 1, 100),
+            false => (Duration::from_secs_f64(self.seconds), self.rounds, self.kills.into(), self.missed),
+        };
+        let mut targets = Targets { setup, time, slow: self.slow, kills, missed, seed: self.seed, runs: 0 };
+        say(format!(
+            "katydid {VERSION}: a group of three replicas, with servers as processes of this machine"
+        ))?;
+        say(format!("machine    {}", Machine::read(&self.dir).line()))?;
+        say(format!(
+            "options    seconds={} rounds={rounds} delay={:?} slow={:?} kills={kills} missed={missed} seed={}",
+            time.as_secs_f64(),
+            self.delay,
+            self.slow,
+            self.seed
+        ))?;
+        let one = |case: &Case, _round: usize| targets.measure(case);
+        in_turn("replicas", rounds, cases(parts, &self.clients), &go_on, Case::words, one)
+    }
+
+    fn report(&self, rows: &[Row]) -> Result<()> {
+        for line in lined_up(&table(rows)).into_iter().chain(wrapped(LEGEND)) {
+            say(line)?;
+        }
+        for line in lined_up(&verdict_table(&verdicts(rows))) {
+            say(line)?;
+        }
+        if let Some(path) = &self.csv {
+            let setting = [
+                ("commit", COMMIT.unwrap_or_default().to_owned()),
+                ("delay_us", self.delay.as_micros().to_string()),
+            ];
+            std::fs::write(path, comma_separated(&csv(rows, &setting)))
+                .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", path.display())))?;
+        }
+        Ok(())
+    }
+}

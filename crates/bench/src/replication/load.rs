@@ -1,0 +1,151 @@
+//! Clients that commit without a pause, while something happens to the group.
+//!
+//! Each thread is a client with one commit in flight. Its keys are its own and ascend.
+//!
+//! All atomics are relaxed. Every client adds to `acknowledged`, which is a plain sum. The
+//! measuring thread sets `is_watched` and `is_over`. The times in the channel decide which commits
+//! count, and the threads are joined at the end.
+
+use super::raft::PATIENCE;
+use katydid_command::failure::{Failure, Result};
+use katydid_replica::{Client, RequestId, WriteOptions, WriteSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Bytes of a key and of a value: together 120.
+const KEY_BYTES: usize = 20;
+const VALUE_BYTES: usize = 100;
+
+/// Running clients. Dropping this value ends them after their current commits.
+#[derive(Debug)]
+pub struct Load {
+    shared: Arc<Shared>,
+    /// The beginning of each commit that was acknowledged while the load was watched.
+    begun: Receiver<Instant>,
+    clients: Vec<JoinHandle<Result<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    acknowledged: AtomicU64,
+    is_watched: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Load {
+    /// Starts the clients, which insert into `table`, and waits until they commit.
+    pub fn start(client: &Client, table: &str, clients: usize, options: WriteOptions) -> Result<Load> {
+        let shared = Arc::new(Shared::default());
+        let (told, begun) = channel();
+        let mut load = Load { shared, begun, clients: Vec::new() };
+        for thread in 0..clients {
+            let (client, shared, told) = (client.clone(), load.shared.clone(), told.clone());
+            let table = table.to_owned();
+            let run = move || commit(&client, &table, thread, options, &shared, &told);
+            load.clients.push(std::thread::Builder::new().spawn(run).map_err(Failure::failed)?);
+        }
+        load.wait_until(clients as u64)?;
+        Ok(load)
+    }
+
+    /// Number of acknowledged commits so far.
+    pub fn acknowledged(&self) -> u64 {
+        self.shared.acknowledged.load(Ordering::Relaxed)
+    }
+
+    /// Waits until this number of commits is acknowledged.
+    pub fn wait_until(&self, commits: u64) -> Result<()> {
+        let (mut before, mut since) = (self.acknowledged(), Instant::now());
+        while self.acknowledged() < commits {
+            self.check()?;
+            if self.acknowledged() > before {
+                (before, since) = (self.acknowledged(), Instant::now());
+            }
+            if since.elapsed() > PATIENCE {
+                return Err(Failure::failed(format_args!("no commit was acknowledged for {PATIENCE:?}")));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Acknowledged commits per second from now until `until` returns, and at least for `time`.
+    pub fn rate(&self, time: Duration, until: impl FnOnce() -> Result<()>) -> Result<f64> {
+        let (begin, before) = (Instant::now(), self.acknowledged());
+        until()?;
+        std::thread::sleep(time.saturating_sub(begin.elapsed()));
+        self.check()?;
+        Ok((self.acknowledged() - before) as f64 / begin.elapsed().as_secs_f64())
+    }
+
+    /// Calls `happen`, and returns the time from its return to the acknowledgement of the first
+    /// commit that was begun after its return. Acknowledgements of earlier commits do not count,
+    /// because they may have been on their way.
+    pub fn gap_after(&self, happen: impl FnOnce() -> Result<()>) -> Result<Duration> {
+        self.shared.is_watched.store(true, Ordering::Relaxed);
+        happen()?;
+        let at = Instant::now();
+        let gap = loop {
+            match self.begun.recv_timeout(PATIENCE.saturating_sub(at.elapsed())) {
+                Ok(begun) if begun > at => break at.elapsed(),
+                Ok(_) => {}
+                Err(_) => {
+                    self.check()?;
+                    return Err(Failure::failed(format_args!("no commit was acknowledged for {PATIENCE:?}")));
+                }
+            }
+        };
+        self.shared.is_watched.store(false, Ordering::Relaxed);
+        Ok(gap)
+    }
+
+    /// Fails if a client has ended, because a client ends early only by a failure.
+    fn check(&self) -> Result<()> {
+        match self.clients.iter().any(JoinHandle::is_finished) {
+            true => Err(Failure::failed("a client has failed")),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends the clients, and returns the number of acknowledged commits.
+    pub fn end(mut self) -> Result<u64> {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        for client in std::mem::take(&mut self.clients) {
+            client.join().map_err(|_| Failure::failed("a client panicked"))??;
+        }
+        Ok(self.acknowledged())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+fn commit(
+    client: &Client,
+    table: &str,
+    thread: usize,
+    options: WriteOptions,
+    shared: &Shared,
+    told: &Sender<Instant>,
+) -> Result<()> {
+    let failed = |error| Failure::failed(format_args!("client {thread}: {error}"));
+    let mut id = RequestId { client: client.open_client().map_err(failed)?, sequence: 0 };
+    let value = [7; VALUE_BYTES];
+    while !shared.is_over.load(Ordering::Relaxed) {
+        id.sequence += 1;
+        let key = format!("{thread:04}{:0width$}", id.sequence, width = KEY_BYTES - 4);
+        let begun = Instant::now();
+        client.write(id, WriteSet::default().put(table, key, value), options).map_err(failed)?;
+        shared.acknowledged.fetch_add(1, Ordering::Relaxed);
+        if shared.is_watched.load(Ordering::Relaxed) && told.send(begun).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
