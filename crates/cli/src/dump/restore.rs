@@ -7,9 +7,9 @@
 
 use super::check::Checked;
 use super::format::{self, Line};
-use crate::load::lines::next_line;
+use crate::load::lines::{LINE_BYTES_MAX, next_line};
 use clap::Args;
-use katydid::{Database, Directory, FileDirectory, KEY_BYTES_MAX, Table, VALUE_BYTES_MAX};
+use katydid::{Database, Directory, FileDirectory, Table};
 use katydid_command::bytes::{counted, grouped};
 use katydid_command::database::{DatabaseDir, EngineFlags};
 use katydid_command::failure::{Failure, Result};
@@ -20,9 +20,6 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-/// Length of the longest line in bytes: the longest key and value, with each byte written as
-/// \u00NN.
-const LINE_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) + 1024;
 /// Numbers of rows and bytes after which a transaction is committed.
 const BATCH_ROWS: usize = 1_000;
 const BATCH_BYTES: usize = 4 << 20;

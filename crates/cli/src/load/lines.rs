@@ -17,8 +17,9 @@ use std::sync::mpsc::SyncSender;
 /// Bytes after which a batch ends, even if it has few records.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Length of the longest record in bytes: the longest key and value, with each byte escaped.
-const LINE_BYTES_MAX: usize = 4 * (katydid::KEY_BYTES_MAX + katydid::VALUE_BYTES_MAX) + 1024;
+/// Length of the longest record in bytes: the longest key and value, with each byte written as
+/// `\u00NN`, which is the longest escape of a byte in any format.
+pub const LINE_BYTES_MAX: usize = 6 * (katydid::KEY_BYTES_MAX + katydid::VALUE_BYTES_MAX) + 1024;
 
 /// One record of a file.
 #[derive(Debug)]

@@ -192,6 +192,8 @@ fn bytes_of(object: &mut Map<String, Value>, name: &str) -> Result<Vec<u8>, Line
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::lines::{Lines, Records};
+    use katydid::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
     fn parser(format: Format, separator: &str, key_column: usize) -> Parser {
         Parser { format, separator: separator.into(), key_column, raw: false }
@@ -271,6 +273,16 @@ mod tests {
             let error = parsed(&jsonl, line).expect_err(line).to_string();
             assert!(error.starts_with(why), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn every_byte_of_the_longest_key_and_value_may_be_an_escape() {
+        let escapes = |bytes| r"\u0007".repeat(bytes);
+        let (key, value) = (escapes(KEY_BYTES_MAX), escapes(VALUE_BYTES_MAX));
+        let line = format!("{{\"key\":\"{key}\",\"value\":\"{value}\"}}\n");
+        let (record, _) = Lines::of(line.as_bytes()).next_record().unwrap().unwrap();
+        let (key, value) = parser(Format::Jsonl, "\t", 1).parse(&record.text).unwrap();
+        assert_eq!((key.len(), value.len()), (KEY_BYTES_MAX, VALUE_BYTES_MAX));
     }
 
     #[test]
