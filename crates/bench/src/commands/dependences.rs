@@ -6,18 +6,15 @@ use crate::distributed::rows::{Bank, Case, Dependences as Counts, Workload, lege
 use crate::grid::columns::Setting;
 use crate::grid::flags as lists;
 use crate::grid::results::{Files, Results};
-use crate::grid::turns::in_turn;
+use crate::grid::turns::{in_turn, signal_check};
 use crate::host::machine::Machine;
 use clap::Args;
 use katydid_command::built::{COMMIT, VERSION};
-use katydid_command::failure::{Failure, Result};
+use katydid_command::failure::Result;
 use katydid_command::flags::{seconds, word};
-use katydid_command::signals;
 use katydid_workload::tpcb;
 use katydid_workload::tpcc::Settings;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Count the dependencies between the logs of a distributed log
@@ -69,13 +66,7 @@ pub struct Dependences {
 
 impl Dependences {
     pub fn run(self) -> Result<()> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&stop);
-        signals::on_stop(move || asked.store(true, Ordering::Relaxed))?;
-        let go_on = || match stop.load(Ordering::Relaxed) {
-            true => Err(Failure::failed("stopped by a signal")),
-            false => Ok(()),
-        };
+        let go_on = signal_check()?;
         let company = Settings { warehouses: self.warehouses, items: 2000, customers_of_district: 60 };
         let bank = Bank(tpcb::Settings { branches: self.branches, accounts_of_branch: 1000, skew: 0.0 });
         let machine = Machine::read(Path::new(".")).line();

@@ -2,22 +2,19 @@
 
 use crate::grid::flags as lists;
 use crate::grid::results::{Files, Results};
-use crate::grid::turns::in_turn;
+use crate::grid::turns::{in_turn, signal_check};
 use crate::host::device::Device;
-use crate::host::folder::{self, FolderState};
+use crate::host::folder;
 use crate::host::machine::Machine;
 use crate::replication::figures::{Figure, Lists};
 use crate::replication::measure::{Measure, ServerSetup};
 use crate::replication::{Case, LEGEND, setting_of};
 use clap::Args;
 use katydid_command::built::{COMMIT, VERSION};
-use katydid_command::failure::{Failure, Result};
+use katydid_command::failure::Result;
 use katydid_command::flags::{delay, seconds};
-use katydid_command::signals;
 use katydid_command::table::wrapped;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Repeat the figures of Efficient flushing about replication, with servers on this machine
@@ -107,28 +104,11 @@ impl Replication {
             replicas: self.replicas.clone(),
             schemes: self.sync.iter().map(|word| word.parse()).collect::<Result<_>>()?,
         };
-        let before = folder::look(&self.dir)?;
-        if before == FolderState::Something {
-            let dir = self.dir.display();
-            return Err(Failure::failed(format_args!(
-                "{dir} is not empty: --dir must be a new or empty folder, and is restored afterwards"
-            )));
-        }
-        std::fs::create_dir_all(&self.dir).map_err(Failure::failed)?;
-        let measured = self.measure(&figures, &given);
-        // If the measurement failed, report its error rather than that of the removal.
-        let removed = folder::remove(&self.dir, before);
-        measured.and(removed)
+        folder::within(&self.dir, || self.measure(&figures, &given))
     }
 
     fn measure(&self, figures: &[Figure], given: &Lists) -> Result<()> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&stop);
-        signals::on_stop(move || asked.store(true, Ordering::Relaxed))?;
-        let go_on = || match stop.load(Ordering::Relaxed) {
-            true => Err(Failure::failed("stopped by a signal")),
-            false => Ok(()),
-        };
+        let go_on = signal_check()?;
         let (time, rounds) = match self.quick {
             true => (Duration::from_millis(50), 1),
             false => (Duration::from_secs_f64(self.seconds), self.rounds),

@@ -11,14 +11,14 @@ use crate::host::device::{Device, MethodName};
 use crate::host::folder::{self, FolderState};
 use crate::host::raw::Raw;
 use crate::host::stripes::Stripes;
-use katydid_command::failure::{Failure, Result};
+use katydid_command::failure::Result;
 use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
 use katydid_wal::{
     FileOptions, Group, Heuristics, LogKind, MediumSettings, NvramOptions, Options, Persistence, SyncDesign,
     SyncKind,
 };
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -74,16 +74,9 @@ impl Stage {
         device: Device,
         tuned: Tuned,
     ) -> Result<Stage> {
-        let free = |path: &Path, flag: &str| match folder::look(path)? {
-            FolderState::Something => Err(Failure::failed(format_args!(
-                "{} is not empty: {flag} must be a new or empty folder, and is restored afterwards",
-                path.display()
-            ))),
-            found => Ok(found),
-        };
-        let before = free(&path, "--dir")?;
-        let nvram = (free(&nvram, "--nvram-dir")?, nvram);
-        let nvram = (nvram.1, nvram.0);
+        let before = folder::new_or_empty(&path, "--dir")?;
+        let nvram_before = folder::new_or_empty(&nvram, "--nvram-dir")?;
+        let nvram = (nvram, nvram_before);
         let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&path)?);
         let stripes = Stripes::take(stripes, &path)?;
         let memory = Mutex::default();

@@ -2,11 +2,26 @@
 //! reverse order, so a slow drift of the machine affects all cases alike.
 
 use super::row::Row;
-use katydid_command::failure::Result;
+use katydid_command::failure::{Failure, Result};
 use katydid_command::progress::Progress;
+use katydid_command::signals;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Check before each run. Its error ends the measurement.
 pub type ContinueCheck<'a> = &'a dyn Fn() -> Result<()>;
+
+/// Makes a check that fails once a signal has asked the program to stop.
+pub fn signal_check() -> Result<impl Fn() -> Result<()>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    // Relaxed: the flag guards no other memory.
+    signals::on_stop(move || asked.store(true, Ordering::Relaxed))?;
+    Ok(move || match stop.load(Ordering::Relaxed) {
+        true => Err(Failure::failed("stopped by a signal")),
+        false => Ok(()),
+    })
+}
 
 /// Runs every case once in each round. Returns the results, in the order of the runs. `one`
 /// receives the number of the round, from 0.

@@ -28,6 +28,28 @@ pub fn look(dir: &Path) -> Result<FolderState> {
     }
 }
 
+/// Returns the state of a folder, which must be new or empty. `flag` is the flag that names it.
+pub fn new_or_empty(dir: &Path, flag: &str) -> Result<FolderState> {
+    match look(dir)? {
+        FolderState::Something => Err(Failure::failed(format_args!(
+            "{} is not empty: {flag} must be a new or empty folder, and is restored afterwards",
+            dir.display()
+        ))),
+        found => Ok(found),
+    }
+}
+
+/// Runs a measurement in the folder of the flag `--dir`, which must be new or empty, and restores
+/// the folder afterwards.
+pub fn within(dir: &Path, measure: impl FnOnce() -> Result<()>) -> Result<()> {
+    let before = new_or_empty(dir, "--dir")?;
+    fs::create_dir_all(dir).map_err(Failure::failed)?;
+    let measured = measure();
+    // If the measurement failed, its error is returned rather than that of the removal.
+    let removed = remove(dir, before);
+    measured.and(removed)
+}
+
 /// Removes the files that a measurement left in a folder, if the folder was missing or empty
 /// before.
 pub fn remove(dir: &Path, before: FolderState) -> Result<()> {
@@ -43,5 +65,27 @@ pub fn remove(dir: &Path, before: FolderState) -> Result<()> {
             Ok(())
         }
         FolderState::Something => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_restored_after_a_measurement_even_if_it_failed() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path().join("new");
+        let write = || fs::write(dir.join("file"), "left").map_err(Failure::failed);
+        within(&dir, write).unwrap();
+        assert!(!dir.exists());
+        fs::create_dir(&dir).unwrap();
+        let failed = within(&dir, || write().and(Err(Failure::failed("it failed")))).unwrap_err();
+        assert!(format!("{failed:?}").contains("it failed"), "{failed:?}");
+        assert_eq!(look(&dir).unwrap(), FolderState::Empty);
+        fs::write(dir.join("kept"), "").unwrap();
+        let refused = within(&dir, || panic!("it is not empty")).unwrap_err();
+        assert!(format!("{refused:?}").contains("--dir must be a new or empty folder"), "{refused:?}");
+        assert!(dir.join("kept").exists());
     }
 }

@@ -63,13 +63,7 @@ impl LogFolder {
         (sync, io_unit): (SyncKind, Option<usize>),
         method: MethodName,
     ) -> Result<LogFolder> {
-        let before = folder::look(&path)?;
-        if before == FolderState::Something {
-            return Err(Failure::failed(format_args!(
-                "{} is not empty: --dir must be a new or empty folder, and is restored afterwards",
-                path.display()
-            )));
-        }
+        let before = folder::new_or_empty(&path, "--dir")?;
         let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&path)?);
         let stripes = Stripes::take(stripes, &path)?;
         Ok(LogFolder {
