@@ -1,9 +1,9 @@
 //! The command `lab replicas`.
 
 use crate::grid::flags as lists;
-use crate::grid::turns::in_turn;
+use crate::grid::turns::{in_turn, signal_check};
 use crate::host::device::Device;
-use crate::host::folder::{self, FolderState};
+use crate::host::folder;
 use crate::host::machine::Machine;
 use crate::replication::measure::ServerSetup;
 use crate::replication::targets::{Case, PARTS, Row, Targets, cases, csv, table, verdict_table, verdicts};
@@ -12,11 +12,8 @@ use katydid_command::built::{COMMIT, VERSION};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::{delay, seconds};
 use katydid_command::output::say;
-use katydid_command::signals;
 use katydid_command::table::{csv as comma_separated, lined_up, wrapped};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Measure a Raft group of three replicas against the project's targets
@@ -77,47 +74,34 @@ pub struct Replicas {
     csv: Option<PathBuf>,
 }
 
+/// Extent of the measurement.
+struct Size {
+    time: Duration,
+    rounds: usize,
+    kills: usize,
+    missed: u64,
+}
+
 const LEGEND: &str = "Figures are medians over the rounds; slowest and fastest are rounds; percentiles are of all rounds. entries/sync: entries of \
     the Raft log for each durable write or sync of the leader's log. gap: from the kill of the leader to the first acknowledgement of a commit \
     that was begun after the kill. absent/s: commits a second while a replica is away; rejoin/s: from its start until it has all entries that it \
-    missed, which takes rejoin s. The prototype ran in one process, so its replicas had no sockets and no engine";
+    missed, which takes rejoin s, and at least for the time of a run. The prototype ran in one process, so its replicas had no sockets and no engine";
 
 impl Replicas {
     pub fn run(self) -> Result<()> {
         let parts = lists::chosen(&self.part, &PARTS, "part")?;
-        let before = folder::look(&self.dir)?;
-        if before == FolderState::Something {
-            let dir = self.dir.display();
-            return Err(Failure::failed(format_args!(
-                "{dir} is not empty: --dir must be a new or empty folder, and is restored afterwards"
-            )));
-        }
-        std::fs::create_dir_all(&self.dir).map_err(Failure::failed)?;
-        let measured = self.measure(&parts);
-        // If the measurement failed, report its error rather than that of the removal.
-        let removed = folder::remove(&self.dir, before);
-        self.report(&measured?)?;
-        removed
+        folder::within(&self.dir, || self.report(&self.measure(&parts)?))
     }
 
     fn measure(&self, parts: &[&str]) -> Result<Vec<Row>> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&stop);
-        signals::on_stop(move || asked.store(true, Ordering::Relaxed))?;
-        let go_on = || match stop.load(Ordering::Relaxed) {
-            true => Err(Failure::failed("stopped by a signal")),
-            false => Ok(()),
-        };
+        let go_on = signal_check()?;
         let setup = ServerSetup {
             folder: self.dir.clone(),
             device: Device::File.name(),
             delay: self.delay,
             network: Duration::ZERO,
         };
-        let (time, rounds, kills, missed) = match self.quick {
-            true => (Duration::from_millis(100), 1, 1, 100),
-            false => (Duration::from_secs_f64(self.seconds), self.rounds, self.kills.into(), self.missed),
-        };
+        let Size { time, rounds, kills, missed } = self.size();
         let mut targets = Targets { setup, time, slow: self.slow, kills, missed, seed: self.seed, runs: 0 };
         say(format!(
             "katydid {VERSION}: a group of three replicas, with servers as processes of this machine"
@@ -134,6 +118,18 @@ impl Replicas {
         in_turn("replicas", rounds, cases(parts, &self.clients), &go_on, Case::words, one)
     }
 
+    fn size(&self) -> Size {
+        match self.quick {
+            true => Size { time: Duration::from_millis(100), rounds: 1, kills: 1, missed: 100 },
+            false => Size {
+                time: Duration::from_secs_f64(self.seconds),
+                rounds: self.rounds,
+                kills: self.kills.into(),
+                missed: self.missed,
+            },
+        }
+    }
+
     fn report(&self, rows: &[Row]) -> Result<()> {
         for line in lined_up(&table(rows)).into_iter().chain(wrapped(LEGEND)) {
             say(line)?;
@@ -142,9 +138,14 @@ impl Replicas {
             say(line)?;
         }
         if let Some(path) = &self.csv {
+            let Size { time, missed, .. } = self.size();
             let setting = [
+                ("machine", Machine::read(&self.dir).line()),
                 ("commit", COMMIT.unwrap_or_default().to_owned()),
+                ("seconds", time.as_secs_f64().to_string()),
                 ("delay_us", self.delay.as_micros().to_string()),
+                ("slow_us", self.slow.as_micros().to_string()),
+                ("missed", missed.to_string()),
             ];
             std::fs::write(path, comma_separated(&csv(rows, &setting)))
                 .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", path.display())))?;

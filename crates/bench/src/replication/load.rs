@@ -4,14 +4,14 @@
 //!
 //! All atomics are relaxed. Every client adds to `acknowledged`, which is a plain sum. The
 //! measuring thread sets `is_watched` and `is_over`. The times in the channel decide which commits
-//! count, and the threads are joined at the end.
+//! count, and the threads are joined at the end. The first client that fails sets `failure`.
 
 use super::raft::PATIENCE;
 use katydid_command::failure::{Failure, Result};
 use katydid_replica::{Client, RequestId, WriteOptions, WriteSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub struct Load {
     shared: Arc<Shared>,
     /// The beginning of each commit that was acknowledged while the load was watched.
     begun: Receiver<Instant>,
-    clients: Vec<JoinHandle<Result<()>>>,
+    clients: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -33,18 +33,23 @@ struct Shared {
     acknowledged: AtomicU64,
     is_watched: AtomicBool,
     is_over: AtomicBool,
+    failure: OnceLock<String>,
 }
 
 impl Load {
     /// Starts the clients, which insert into `table`, and waits until they commit.
     pub fn start(client: &Client, table: &str, clients: usize, options: WriteOptions) -> Result<Load> {
         let shared = Arc::new(Shared::default());
-        let (told, begun) = channel();
+        let (watched, begun) = channel();
         let mut load = Load { shared, begun, clients: Vec::new() };
         for thread in 0..clients {
-            let (client, shared, told) = (client.clone(), load.shared.clone(), told.clone());
+            let (client, shared, watched) = (client.clone(), load.shared.clone(), watched.clone());
             let table = table.to_owned();
-            let run = move || commit(&client, &table, thread, options, &shared, &told);
+            let run = move || {
+                if let Err(error) = commit(&client, &table, thread, options, &shared, &watched) {
+                    shared.failure.get_or_init(|| format!("client {thread}: {error}"));
+                }
+            };
             load.clients.push(std::thread::Builder::new().spawn(run).map_err(Failure::failed)?);
         }
         load.wait_until(clients as u64)?;
@@ -102,20 +107,18 @@ impl Load {
         Ok(gap)
     }
 
-    /// Fails if a client has ended, because a client ends early only by a failure.
+    /// Fails if a client has failed. A panic of a client is found when its thread is joined.
     fn check(&self) -> Result<()> {
-        match self.clients.iter().any(JoinHandle::is_finished) {
-            true => Err(Failure::failed("a client has failed")),
-            false => Ok(()),
-        }
+        self.shared.failure.get().map_or(Ok(()), |failure| Err(Failure::failed(failure)))
     }
 
     /// Ends the clients, and returns the number of acknowledged commits.
     pub fn end(mut self) -> Result<u64> {
         self.shared.is_over.store(true, Ordering::Relaxed);
         for client in std::mem::take(&mut self.clients) {
-            client.join().map_err(|_| Failure::failed("a client panicked"))??;
+            client.join().map_err(|_| Failure::failed("a client panicked"))?;
         }
+        self.check()?;
         Ok(self.acknowledged())
     }
 }
@@ -132,18 +135,17 @@ fn commit(
     thread: usize,
     options: WriteOptions,
     shared: &Shared,
-    told: &Sender<Instant>,
-) -> Result<()> {
-    let failed = |error| Failure::failed(format_args!("client {thread}: {error}"));
-    let mut id = RequestId { client: client.open_client().map_err(failed)?, sequence: 0 };
+    watched: &Sender<Instant>,
+) -> katydid_replica::Result<()> {
+    let mut id = RequestId { client: client.open_client()?, sequence: 0 };
     let value = [7; VALUE_BYTES];
     while !shared.is_over.load(Ordering::Relaxed) {
         id.sequence += 1;
         let key = format!("{thread:04}{:0width$}", id.sequence, width = KEY_BYTES - 4);
         let begun = Instant::now();
-        client.write(id, WriteSet::default().put(table, key, value), options).map_err(failed)?;
+        client.write(id, WriteSet::default().put(table, key, value), options)?;
         shared.acknowledged.fetch_add(1, Ordering::Relaxed);
-        if shared.is_watched.load(Ordering::Relaxed) && told.send(begun).is_err() {
+        if shared.is_watched.load(Ordering::Relaxed) && watched.send(begun).is_err() {
             break;
         }
     }

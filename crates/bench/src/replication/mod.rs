@@ -4,8 +4,8 @@
 //!
 //! Cases and figures are data. `measure` runs a case on servers; `processes` starts them and
 //! `server` is their program. `drafts` and `group` let workloads run on them; `rows` shows the
-//! results. `targets` has the targets for a Raft group of three replicas, and `raft` and `load` run
-//! what these targets are about.
+//! results. `targets` measures a Raft group of three replicas against its targets, with the parts
+//! `raft`, the group, and `load`, its clients.
 
 mod case;
 mod drafts;

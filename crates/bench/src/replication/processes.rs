@@ -3,6 +3,7 @@
 use crate::replication::case::Scheme;
 use crate::replication::server::{ASK, LISTENS, SYNCS};
 use katydid_command::failure::{Failure, Result};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -33,7 +34,7 @@ struct Server {
     folder: PathBuf,
     address: String,
     /// Arguments of the program, except for the address.
-    arguments: Vec<String>,
+    arguments: Vec<OsString>,
     /// `None` while the server is killed.
     running: Option<Running>,
 }
@@ -42,8 +43,8 @@ struct Server {
 struct Running {
     child: Child,
     /// The server ends when this pipe does.
-    asked: Option<ChildStdin>,
-    told: BufReader<ChildStdout>,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
 }
 
 fn cannot(what: &str) -> impl Fn(std::io::Error) -> Failure {
@@ -68,15 +69,15 @@ impl Servers {
             let folder = setup.folder.join(format!("{name}-{id}"));
             std::fs::create_dir_all(&folder).map_err(cannot("make a folder for"))?;
             let time = |time: Duration| format!("{}us", time.as_nanos() as f64 / 1e3);
-            let words = [
-                ["--scheme", &scheme.to_string()],
-                ["--id", &id.to_string()],
-                ["--device", setup.device],
-                ["--delay", &time(*delay)],
-                ["--network", &time(setup.network)],
-                ["--folder", &folder.display().to_string()],
+            let flags = [
+                ("--scheme", scheme.to_string().into()),
+                ("--id", id.to_string().into()),
+                ("--device", setup.device.into()),
+                ("--delay", time(*delay).into()),
+                ("--network", time(setup.network).into()),
+                ("--folder", folder.clone().into_os_string()),
             ];
-            let arguments = words.as_flattened().iter().map(|word| (*word).to_owned()).collect();
+            let arguments = flags.into_iter().flat_map(|(flag, value)| [flag.into(), value]).collect();
             let address = "127.0.0.1:0".to_owned();
             servers.servers.push(Server { folder, address, arguments, running: None });
             servers.again(id)?;
@@ -103,8 +104,8 @@ impl Servers {
     /// Number of durable writes and syncs of a server's log since the server was started.
     pub fn syncs(&mut self, id: u64) -> Result<u64> {
         let running = self.running(id)?;
-        if let Some(asked) = &mut running.asked {
-            writeln!(asked, "{ASK}").map_err(cannot("ask"))?;
+        if let Some(input) = &mut running.input {
+            writeln!(input, "{ASK}").map_err(cannot("ask"))?;
         }
         let text = running.line_after(SYNCS)?;
         text.parse().map_err(|error| Failure::failed(format_args!("{SYNCS}{text}: {error}")))
@@ -145,25 +146,27 @@ impl Running {
     fn start(mut command: Command) -> Result<Running> {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(cannot("start"))?;
-        let (Some(asked), Some(told)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Failure::failed("a server has no pipes"));
         };
-        Ok(Running { child, asked: Some(asked), told: BufReader::new(told) })
+        Ok(Running { child, input: Some(input), output: BufReader::new(output) })
     }
 
     /// Reads the server's next line, which has `words` in it. Returns the text after these words.
     fn line_after(&mut self, words: &str) -> Result<String> {
         let mut line = String::new();
-        self.told.read_line(&mut line).map_err(cannot("read from"))?;
+        self.output.read_line(&mut line).map_err(cannot("read from"))?;
         match line.trim_end().split_once(words) {
             Some((_, text)) => Ok(text.to_owned()),
-            None => Err(Failure::failed(format_args!("a server ended, or told {line:?} and not {words:?}"))),
+            None => {
+                Err(Failure::failed(format_args!("a server ended, or wrote {line:?} instead of {words:?}")))
+            }
         }
     }
 
     /// Stops the server, and checks that it closed without an error.
     fn stop(mut self) -> Result<()> {
-        drop(self.asked.take());
+        drop(self.input.take());
         let ended = self.child.wait().map_err(cannot("wait for"))?;
         match ended.success() {
             true => Ok(()),

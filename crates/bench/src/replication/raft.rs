@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-/// Time in which a group must elect a leader, a commit must get its outcome, and a replica must
-/// catch up.
+/// Time in which a group must elect a leader, and a commit must get its outcome.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Pause between two looks at an expected state.
+/// Time for each entry in which a replica must apply it, in addition to [`PATIENCE`].
+const PER_ENTRY: Duration = Duration::from_millis(1);
+/// Pause between two checks for an expected state.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Number of rows that one request asks for.
 const ROWS: u32 = 10_000;
@@ -28,9 +29,9 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::failed(error)
 }
 
-/// Calls `look` until it returns a value. Fails with the message `else_` after [`PATIENCE`].
-pub fn wait_for<T>(else_: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
-    let end = Instant::now() + PATIENCE;
+/// Calls `look` until it returns a value. Fails with the message `else_` after `limit`.
+pub fn wait_for<T>(limit: Duration, else_: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+    let end = Instant::now() + limit;
     while Instant::now() < end {
         if let Some(found) = look() {
             return Ok(found);
@@ -60,7 +61,7 @@ impl RaftGroup {
     /// Waits for a leader, and returns its status.
     pub fn leader(&self) -> Result<Status> {
         let leads = |status: &Status| status.role == Role::Leader;
-        wait_for("the servers elect no leader", || {
+        wait_for(PATIENCE, "the servers elect no leader", || {
             self.addresses.keys().find_map(|id| self.status(*id).filter(leads))
         })
     }
@@ -88,7 +89,8 @@ impl RaftGroup {
 
     /// Waits until a member has applied this entry.
     pub fn wait_until_applied(&self, id: ReplicaId, index: u64) -> Result<()> {
-        wait_for(&format!("server {id} does not catch up"), || {
+        let limit = PATIENCE + PER_ENTRY * u32::try_from(index).unwrap_or(u32::MAX);
+        wait_for(limit, &format!("server {id} does not catch up"), || {
             self.status(id).filter(|status| status.applied >= index)
         })?;
         Ok(())

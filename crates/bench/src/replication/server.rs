@@ -36,7 +36,7 @@ const CACHE_BYTES: usize = 256 << 20;
 /// Bytes of log between checkpoints: large enough that no checkpoint begins during a run.
 const CHECKPOINT_BYTES: u64 = 2 << 30;
 
-/// One server of `lab replication`.
+/// One server of `lab replication` or `lab replicas`.
 #[derive(Debug, Args)]
 pub struct ReplicaServer {
     /// Sync protocol of the paper's replication, or raft-quorum or raft-all, which are equal at a
@@ -113,7 +113,7 @@ impl ReplicaServer {
 
 /// Answers the measuring program until standard input ends.
 fn answer(log: &DelayedDirectory) -> Result<()> {
-    for _asked in std::io::stdin().lock().lines().map_while(std::result::Result::ok) {
+    for _line in std::io::stdin().lock().lines().map_while(std::result::Result::ok) {
         say(format!("{SYNCS}{}", log.delays()))?;
     }
     Ok(())

@@ -2,7 +2,10 @@
 //!
 //! Each case runs on servers of its own, which are processes of this machine: they share its
 //! processors and its disk. After each run every replica must have exactly the rows that were
-//! acknowledged.
+//! acknowledged. `verdicts` compares the results with the targets, and `table` shows them.
+
+mod table;
+mod verdicts;
 
 use super::case::Scheme;
 use super::load::Load;
@@ -11,12 +14,13 @@ use super::processes::Servers;
 use super::raft::{PATIENCE, RaftGroup, wait_for};
 use crate::grid::row::{self, Round};
 use hdrhistogram::Histogram;
-use katydid_command::bytes::grouped;
 use katydid_command::failure::{Failure, Result};
 use katydid_replica::{ReplicaId, Replicated, WriteOptions};
 use katydid_workload::drive::Plan;
 use katydid_workload::insert::{Inserts, KeyOrder};
 use std::time::{Duration, Instant};
+pub use table::{csv, table};
+pub use verdicts::{verdict_table, verdicts};
 
 /// Number of replicas.
 const REPLICAS: usize = 3;
@@ -116,10 +120,26 @@ pub struct Sample {
 pub struct Rejoined {
     /// Rate while the replica is away.
     pub absent: f64,
-    /// Rate from the start of the replica until it has all entries that it missed.
+    /// Rate from the start of the replica until it has all entries that it missed, and at least for
+    /// the time of a run.
     pub during: f64,
     /// Seconds from the start of the replica until it has all entries that it missed.
     pub seconds: f64,
+}
+
+impl Sample {
+    /// Median of the times after the kills of this run, if there were kills.
+    fn gap_ms(&self) -> Option<f64> {
+        median(self.gaps_ms.iter().copied())
+    }
+}
+
+/// The median of some values, if there are any. For an even number of values it is the lower of the
+/// middle two.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 impl Round for Sample {
@@ -164,7 +184,7 @@ impl Targets {
                 if group.leader()?.id == SLOW {
                     group.client.transfer_leader(1).map_err(Failure::failed)?;
                 }
-                wait_for("the slow replica leads on", || {
+                wait_for(PATIENCE, "the slow replica leads on", || {
                     group.leader().ok().filter(|status| status.id != SLOW)
                 })?;
                 self.commits(*durability, CLIENTS, group)
@@ -255,211 +275,9 @@ impl Targets {
     }
 }
 
-/// Commits per second of the prototype with which openraft was chosen: one process, a log of 120
-/// lines. By the number of clients, with `Quorum`.
-const PROTOTYPE: [(usize, f64); 5] =
-    [(1, 4_800.0), (8, 23_403.0), (32, 55_158.0), (128, 114_133.0), (512, 232_541.0)];
-
-/// A target, with the value that was measured.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
-    pub about: String,
-    pub measured: f64,
-    pub wanted: f64,
-    /// True if the value must not be greater than `wanted`; false if not less.
-    pub is_maximum: bool,
-}
-
-impl Verdict {
-    pub fn is_met(&self) -> bool {
-        if self.is_maximum { self.measured <= self.wanted } else { self.measured >= self.wanted }
-    }
-}
-
-/// The targets about these rows.
-pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
-    let mut all = Vec::new();
-    let find = |case: Case| rows.iter().find(|row| row.case == case);
-    let (quorum, every) = (Replicated::Quorum, Replicated::All);
-    let at_least = |about: String, measured, wanted| Verdict { about, measured, wanted, is_maximum: false };
-    let at_most = |about: String, measured, wanted| Verdict { about, measured, wanted, is_maximum: true };
-    for row in rows {
-        match row.case {
-            Case::Commits { durability, clients } if durability == quorum => {
-                let rate = row.median(Sample::per_second);
-                if let Some((_, prototype)) = PROTOTYPE.iter().find(|(of, _)| *of == clients) {
-                    let about = format!("quorum at {clients} clients, as a multiple of the prototype's rate");
-                    all.push(at_least(about, rate / prototype, 1.3));
-                }
-                if let Some(to_all) = find(Case::Commits { durability: every, clients }) {
-                    let about = format!("all over quorum at {clients} clients");
-                    all.push(at_least(about, to_all.ratio(row, Sample::per_second), 0.8));
-                }
-                if clients == 128 && row.rounds.iter().all(|run| run.entries_per_sync.is_some()) {
-                    let entries = row.median(|run| run.entries_per_sync.unwrap_or(0.0));
-                    all.push(at_least(
-                        "entries a sync of the leader at 128 clients".to_owned(),
-                        entries,
-                        20.0,
-                    ));
-                }
-                if let Some(times) = row.summary().filter(|_| clients == 32) {
-                    let ratio = times.p99_us / times.p50_us.max(1e-9);
-                    all.push(at_most("p99 over p50 at 32 clients, quorum".to_owned(), ratio, 4.0));
-                }
-            }
-            Case::SlowReplica { durability } if durability == quorum => {
-                if let Some(even) = find(Case::Commits { durability, clients: CLIENTS }) {
-                    let about = "quorum with one slow replica, as a multiple of the rate without".to_owned();
-                    all.push(at_least(about, row.ratio(even, Sample::per_second), 0.9));
-                }
-            }
-            Case::FailOver => {
-                let mut gaps: Vec<f64> = row.rounds.iter().flat_map(|run| run.gaps_ms.clone()).collect();
-                gaps.sort_by(f64::total_cmp);
-                if let Some(median) = gaps.get(gaps.len().saturating_sub(1) / 2) {
-                    let about = format!(
-                        "ms until a commit is acknowledged after the leader is killed; median of {} kills",
-                        gaps.len()
-                    );
-                    all.push(at_most(about, *median, 1_000.0));
-                }
-            }
-            Case::Rejoin => {
-                let ratio = |run: &Sample| run.rejoin.map_or(0.0, |of| of.during / run.per_second.max(1e-9));
-                let about =
-                    "rate while a replica rejoins, as a multiple of the rate before it left".to_owned();
-                all.push(at_least(about, row.median(ratio), 0.7));
-            }
-            Case::Commits { .. } | Case::SlowReplica { .. } => {}
-        }
-    }
-    all
-}
-
-fn shown(value: Option<f64>, places: usize) -> String {
-    value.map_or(String::new(), |value| format!("{value:.places$}"))
-}
-
-/// The rows as a table.
-pub fn table(rows: &[Row]) -> Vec<Vec<String>> {
-    let names = [
-        "case",
-        "acknowledged by",
-        "clients",
-        "commits/s",
-        "slowest",
-        "fastest",
-        "p50 us",
-        "p99 us",
-        "entries/sync",
-        "gap ms",
-        "absent/s",
-        "rejoin/s",
-        "rejoin s",
-    ];
-    let mut lines = vec![names.map(str::to_owned).to_vec()];
-    for row in rows {
-        let (slowest, fastest) = row.spread();
-        let times = row.summary();
-        let median = |value: &dyn Fn(&Sample) -> Option<f64>| {
-            let all = row.rounds.iter().all(|run| value(run).is_some());
-            all.then(|| row.median(|run| value(run).unwrap_or(0.0)))
-        };
-        let gap = |run: &Sample| {
-            let mut gaps = run.gaps_ms.clone();
-            gaps.sort_by(f64::total_cmp);
-            gaps.get(gaps.len().saturating_sub(1) / 2).copied()
-        };
-        lines.push(vec![
-            row.case.part().to_owned(),
-            row.case.word().to_owned(),
-            row.case.clients().to_string(),
-            grouped(row.median(Sample::per_second) as u64),
-            grouped(slowest as u64),
-            grouped(fastest as u64),
-            shown(times.map(|times| times.p50_us), 0),
-            shown(times.map(|times| times.p99_us), 0),
-            shown(median(&|run| run.entries_per_sync), 1),
-            shown(median(&gap), 0),
-            shown(median(&|run| run.rejoin.map(|of| of.absent)), 0),
-            shown(median(&|run| run.rejoin.map(|of| of.during)), 0),
-            shown(median(&|run| run.rejoin.map(|of| of.seconds)), 1),
-        ]);
-    }
-    lines
-}
-
-/// The targets as a table.
-pub fn verdict_table(verdicts: &[Verdict]) -> Vec<Vec<String>> {
-    let mut lines = vec![["target", "measured", "wanted", "verdict"].map(str::to_owned).to_vec()];
-    lines.extend(verdicts.iter().map(|verdict| {
-        let sign = if verdict.is_maximum { "<=" } else { ">=" };
-        let told = if verdict.is_met() { "met" } else { "missed" };
-        vec![
-            verdict.about.clone(),
-            format!("{:.2}", verdict.measured),
-            format!("{sign} {}", verdict.wanted),
-            told.to_owned(),
-        ]
-    }));
-    lines
-}
-
-/// A line for each round of each row, for programs.
-pub fn csv(rows: &[Row], setting: &[(&str, String)]) -> Vec<Vec<String>> {
-    let names = [
-        "case",
-        "durability",
-        "clients",
-        "round",
-        "commits_per_second",
-        "p50_us",
-        "p99_us",
-        "entries_per_sync",
-        "gaps_ms",
-        "absent_per_second",
-        "rejoin_per_second",
-        "rejoin_seconds",
-    ];
-    let names = setting.iter().map(|(name, _)| *name).chain(names);
-    let mut lines = vec![names.map(str::to_owned).collect::<Vec<_>>()];
-    for row in rows {
-        for (round, run) in (1..).zip(&row.rounds) {
-            let times = run.times.as_ref().map(katydid_workload::measure::Summary::of);
-            let gaps: Vec<String> = run.gaps_ms.iter().map(|gap| format!("{gap:.1}")).collect();
-            let mut line: Vec<String> = setting.iter().map(|(_, value)| value.clone()).collect();
-            line.extend([
-                row.case.part().to_owned(),
-                row.case.word().to_owned(),
-                row.case.clients().to_string(),
-                format!("{round}"),
-                format!("{:.0}", run.per_second),
-                shown(times.map(|times| times.p50_us), 1),
-                shown(times.map(|times| times.p99_us), 1),
-                shown(run.entries_per_sync, 2),
-                gaps.join(" "),
-                shown(run.rejoin.map(|of| of.absent), 0),
-                shown(run.rejoin.map(|of| of.during), 0),
-                shown(run.rejoin.map(|of| of.seconds), 2),
-            ]);
-            lines.push(line);
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn row(case: Case, samples: Vec<Sample>) -> Row {
-        Row { case, rounds: samples }
-    }
-
-    fn rate(per_second: f64) -> Sample {
-        Sample { per_second, ..Sample::default() }
-    }
 
     #[test]
     fn a_slow_replica_has_an_undisturbed_case_beside_it() {
@@ -467,45 +285,5 @@ mod tests {
         assert!(cases.contains(&Case::Commits { durability: Replicated::Quorum, clients: CLIENTS }));
         assert_eq!(cases.len(), 4);
         assert_eq!(super::cases(&PARTS, &[1, 32]).len(), 8);
-    }
-
-    #[test]
-    fn verdicts_compare_with_the_prototype_and_within_rounds() {
-        let at = |durability, clients| Case::Commits { durability, clients };
-        let rows = [
-            row(
-                at(Replicated::Quorum, 128),
-                vec![
-                    Sample { entries_per_sync: Some(19.0), ..rate(150_000.0) },
-                    Sample { entries_per_sync: Some(30.0), ..rate(160_000.0) },
-                    Sample { entries_per_sync: Some(21.0), ..rate(100_000.0) },
-                ],
-            ),
-            row(at(Replicated::All, 128), vec![rate(120_000.0), rate(160_000.0), rate(50_000.0)]),
-            row(at(Replicated::Quorum, CLIENTS), vec![rate(1_000.0)]),
-            row(Case::SlowReplica { durability: Replicated::Quorum }, vec![rate(890.0)]),
-            row(Case::FailOver, vec![Sample { gaps_ms: vec![900.0, 1_100.0, 950.0], ..rate(1.0) }]),
-            row(
-                Case::Rejoin,
-                vec![Sample {
-                    rejoin: Some(Rejoined { absent: 120.0, during: 69.0, seconds: 1.0 }),
-                    ..rate(100.0)
-                }],
-            ),
-        ];
-        let told: Vec<(f64, bool)> = verdicts(&rows)
-            .iter()
-            .map(|verdict| ((verdict.measured * 100.0).round() / 100.0, verdict.is_met()))
-            .collect();
-        let expected = [
-            (1.31, true),
-            (0.8, true),
-            (21.0, true),
-            (0.02, false),
-            (0.89, false),
-            (950.0, true),
-            (0.69, false),
-        ];
-        assert_eq!(told, expected);
     }
 }
