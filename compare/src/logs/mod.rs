@@ -5,7 +5,7 @@
 
 mod rivals;
 
-pub use rivals::{raw_write_us, wait_for_segments};
+pub use rivals::{Indexed, open_raft_engine, raw_write_us, wait_for_segments};
 
 use crate::Result;
 use crate::flags;

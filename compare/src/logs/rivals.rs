@@ -39,15 +39,7 @@ pub fn known(name: &str) -> Result<&'static str> {
 pub fn open(name: &str, place: &Path) -> Result<Box<dyn Log>> {
     Ok(match name {
         "katydid-wal" => Box::new(Katydid::open(place)?),
-        "raft-engine" => Box::new(RaftEngine::open(place, Config::default())?),
-        // The files are written ahead, as those of a user are after some hours. A durable write
-        // into such a file is cheaper.
-        "raft-engine-prefilled" => {
-            let limit = ReadableSize::mb(512);
-            let config =
-                Config { prefill_for_recycle: true, prefill_limit: Some(limit), ..Config::default() };
-            Box::new(RaftEngine::open(place, config)?)
-        }
+        "raft-engine" | "raft-engine-prefilled" => Box::new(RaftEngine(open_raft_engine(name, place)?)),
         "okaywal" => Box::new(Okay(Configuration::default_for(place).open(Forget)?)),
         // The files are fewer and larger than by default, as in katydid-wal and raft-engine.
         _ => {
@@ -111,10 +103,16 @@ impl Appender for KatydidAppender {
 /// One raft group for each thread.
 struct RaftEngine(Engine);
 
-impl RaftEngine {
-    fn open(place: &Path, config: Config) -> Result<RaftEngine> {
-        Ok(RaftEngine(Engine::open(Config { dir: place.display().to_string(), ..config })?))
+/// Opens raft-engine, with its defaults or, under the name `raft-engine-prefilled`, with files that
+/// are written ahead. Users of raft-engine have such files after some hours. A durable write into
+/// such a file is cheaper.
+pub fn open_raft_engine(name: &str, place: &Path) -> Result<Engine> {
+    let mut config = Config { dir: place.display().to_string(), ..Config::default() };
+    if name == "raft-engine-prefilled" {
+        config.prefill_for_recycle = true;
+        config.prefill_limit = Some(ReadableSize::mb(512));
     }
+    Ok(Engine::open(config)?)
 }
 
 impl Log for RaftEngine {
@@ -138,8 +136,8 @@ impl Log for RaftEngine {
     }
 }
 
-/// An entry consists of bytes; the first eight are its index.
-struct Indexed;
+/// Entries of raft-engine whose first eight bytes are their index.
+pub struct Indexed;
 
 impl MessageExt for Indexed {
     type Entry = BytesValue;

@@ -4,6 +4,7 @@
 //! store.
 
 use crate::Result;
+use crate::logs::{Indexed, open_raft_engine, wait_for_segments};
 use katydid_raft_log::RaftLog;
 use openraft::alias::{EntryOf, LeaderIdOf, LogIdOf};
 use openraft::entry::RaftEntry;
@@ -12,7 +13,7 @@ use openraft::type_config::TypeConfigExt;
 use openraft::vote::RaftLeaderId;
 use openraft::{EntryPayload, RaftLogReader};
 use protobuf::well_known_types::BytesValue;
-use raft_engine::{Config, Engine, LogBatch, MessageExt, ReadableSize};
+use raft_engine::{Engine, LogBatch, MessageExt};
 use raft_log::api::raft_log_writer::RaftLogWriter;
 use std::io;
 use std::path::Path;
@@ -58,15 +59,7 @@ pub fn known(name: &str) -> Result<&'static str> {
 pub fn open(name: &str, place: &Path) -> Result<Box<dyn Store>> {
     Ok(match name {
         "katydid-raft-log" => Box::new(Katydid::open(place)?),
-        "raft-engine" => Box::new(RaftEngine::open(place, Config::default())?),
-        // The files are written ahead, as those of a user are after some hours. A durable write
-        // into such a file is cheaper.
-        "raft-engine-prefilled" => {
-            let limit = ReadableSize::mb(512);
-            let config =
-                Config { prefill_for_recycle: true, prefill_limit: Some(limit), ..Config::default() };
-            Box::new(RaftEngine::open(place, config)?)
-        }
+        "raft-engine" | "raft-engine-prefilled" => Box::new(RaftEngine::open(name, place)?),
         "raft-log" => Box::new(Databend::open(place, None)?),
         // By default the store waits a millisecond for more appends before each sync. Here it does
         // not wait.
@@ -96,7 +89,7 @@ impl Katydid {
     fn open(place: &Path) -> Result<Katydid> {
         let runtime = Rc::new(tokio::runtime::Builder::new_current_thread().build()?);
         let log = RaftLog::open(place, katydid_wal::Options::default())?;
-        crate::logs::wait_for_segments(log.log());
+        wait_for_segments(log.log());
         Ok(Katydid { log, runtime })
     }
 }
@@ -134,7 +127,8 @@ type Waiting = (Vec<BytesValue>, SyncSender<io::Result<()>>);
 
 /// raft-engine blocks in each durable write, so a thread makes these writes. The thread takes all
 /// waiting appends as one batch. The store costs less than a log store for openraft must cost,
-/// because it does not make entries readable before they are written.
+/// because it does not make entries readable before they are written. An entry is its index, in
+/// eight bytes, and openraft's entry as MessagePack.
 struct RaftEngine {
     engine: Arc<Engine>,
     /// The sender of appends, and the thread.
@@ -145,8 +139,8 @@ struct RaftEngine {
 const GROUP: u64 = 1;
 
 impl RaftEngine {
-    fn open(place: &Path, config: Config) -> Result<RaftEngine> {
-        let engine = Arc::new(Engine::open(Config { dir: place.display().to_string(), ..config })?);
+    fn open(name: &str, place: &Path) -> Result<RaftEngine> {
+        let engine = Arc::new(open_raft_engine(name, place)?);
         let (sender, receiver) = channel();
         let of_writer = engine.clone();
         let writer = std::thread::Builder::new().spawn(move || write(&of_writer, &receiver))?;
@@ -169,17 +163,6 @@ fn write(engine: &Engine, receiver: &Receiver<Waiting>) {
             // The leader may have failed before.
             sender.send(outcome.copied()).ok();
         }
-    }
-}
-
-/// An entry is its index, in eight bytes, and openraft's entry as MessagePack.
-struct Indexed;
-
-impl MessageExt for Indexed {
-    type Entry = BytesValue;
-
-    fn index(entry: &BytesValue) -> u64 {
-        entry.value.first_chunk().map_or(0, |index| u64::from_le_bytes(*index))
     }
 }
 
