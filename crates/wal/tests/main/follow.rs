@@ -17,10 +17,13 @@ use std::time::{Duration, Instant};
 /// A time far longer than a record takes. A waiter that was not notified by then hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
+/// The size of a segment, in bytes.
+const SEGMENT_BYTES: u64 = 32 << 10;
+
 fn options() -> Options {
     Options {
         medium: FileOptions {
-            segment_bytes: 32 << 10,
+            segment_bytes: SEGMENT_BYTES,
             ring_bytes: 16 << 10,
             spare_segments: 1,
             ..FileOptions::default()
@@ -251,14 +254,20 @@ fn a_follower_of_a_closed_log_gives_what_was_durable_or_says_that_it_is_closed()
     for given in 0..3 {
         assert_eq!(number(&follower.next().expect("nobody has trimmed").payload), given);
     }
-    // The next opening uses the segments again.
-    let options = options().map_files(|files| FileOptions { spare_segments: 8, ..files });
+    // The next opening keeps every trimmed segment, because it trims fewer than it may keep. Then it
+    // grows without a trim: each segment that it needs is one that was trimmed, as long as one is
+    // left.
+    const KEPT: usize = 32;
+    let options = options().map_files(|files| FileOptions { spare_segments: KEPT, ..files });
     let next = Log::open_in(device.directory(), options).expect("open again");
     for number in 1000..3000 {
         append(&next, number);
         next.sync().expect("sync");
         next.first().trim(next.first().durable()).expect("trim");
     }
+    // `KEPT` segments may be prepared ahead already, and at most `KEPT` more were trimmed.
+    let grown = next.first().durable().plus((2 * KEPT as u64 + 1) * SEGMENT_BYTES);
+    while append(&next, 3000) < grown {}
     let mut given = 3;
     let ended = loop {
         match follower.next() {
