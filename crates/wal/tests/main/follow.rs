@@ -254,9 +254,8 @@ fn a_follower_of_a_closed_log_gives_what_was_durable_or_says_that_it_is_closed()
     for given in 0..3 {
         assert_eq!(number(&follower.next().expect("nobody has trimmed").payload), given);
     }
-    // The next opening keeps every trimmed segment, because it trims fewer than it may keep. Then it
-    // grows without a trim: each segment that it needs is one that was trimmed, as long as one is
-    // left.
+    // The next opening keeps every trimmed segment, because it trims fewer than it may keep. Then
+    // it grows without a trim, and uses the trimmed segments before it makes a new one.
     const KEPT: usize = 32;
     let options = options().map_files(|files| FileOptions { spare_segments: KEPT, ..files });
     let next = Log::open_in(device.directory(), options).expect("open again");
