@@ -211,6 +211,12 @@ pub(crate) fn page_bytes_of(source: &Arc<dyn Directory>) -> Result<usize> {
     paged::salvage::page_bytes(source)
 }
 
+/// Returns the number of pages that the database file needs so that a record of the paged engine's
+/// log can be redone.
+pub(crate) fn pages_named(record: &RecordRef<'_>) -> Result<u64> {
+    paged::pages_named(record)
+}
+
 /// Returns whether a record of the paged engine's log says that a compaction has moved pages since
 /// the records before it.
 pub(crate) fn is_rewriting(record: &RecordRef<'_>) -> bool {

@@ -184,8 +184,7 @@ impl Material {
         self.archived.check_gap().err().unwrap_or_else(|| self.fault(fault))
     }
 
-    /// Returns the plan of an extension, with the number of pages and the next table that the used
-    /// stretches name.
+    /// Returns the plan of an extension, with the next table that the used stretches name.
     fn plan(
         self,
         chain: Chain,
@@ -194,9 +193,7 @@ impl Material {
         is_used: &dyn Fn(&LocatedStretch) -> bool,
     ) -> Plan {
         let used = self.archived.places().iter().filter(|place| is_used(place));
-        let pages = used.clone().map(|place| place.at.head.pages).max().unwrap_or(0);
         let next_table = used.map(|place| place.at.head.next_table).max().unwrap_or(0);
-        let extension = Extension { pages, ..extension };
         let stamp = last.stamp;
         Plan { chain, last, extension, stamp, next_table, moment: None, next_moment: None }
     }
@@ -229,9 +226,15 @@ impl Material {
         }
         archived.check(&self.begin, &|place| of(place.at.head.from) < wanted)?;
         let log = ExtendedLog::open::<Error>(&self.log, archived.streams())?;
-        let cut = log.cut(0, &|end| of(end) <= wanted, &mut |record| match open::is_rewriting(record) {
-            true => Err(self.fault(ArchiveFault::Compacted { at: record.lsn })),
-            false => Ok(()),
+        // The file of the source may have been longer at the wanted point than at the end of any
+        // archived stretch, because a compaction shortens it. So the records tell its length.
+        let mut pages = 0;
+        let cut = log.cut(0, &|end| of(end) <= wanted, &mut |record| {
+            if open::is_rewriting(record) {
+                return Err(self.fault(ArchiveFault::Compacted { at: record.lsn }));
+            }
+            pages = pages.max(open::pages_named(record)?);
+            Ok(())
         })?;
         let mut at_or_behind = archived.cuts().filter(|place| place.at.head.to >= cut.end && cut.end > begin);
         let moment = match point {
@@ -242,7 +245,7 @@ impl Material {
         };
         let moment = moment.map(|place| place.moment);
         let next_moment = archived.cuts().find(|place| place.at.head.to > cut.end).map(|place| place.moment);
-        let extension = Extension { log, cuts: vec![cut], pages: 0, until: None };
+        let extension = Extension { log, cuts: vec![cut], pages, until: None };
         let plan = self.plan(chain, last, extension, &|place| place.at.head.from < cut.end);
         Ok(Plan { stamp: of(cut.end), moment, next_moment, ..plan })
     }

@@ -60,7 +60,8 @@ pub(crate) struct Head {
     pub(crate) to: Lsn,
     /// Milliseconds since 1970 at a moment when everything below `to` was durable.
     pub(crate) moment: u64,
-    /// Number of pages that the database file must have when the records below `to` are applied.
+    /// Number of pages of the database file, read when everything below `to` was durable. A restore
+    /// does not use the number, because a compaction may have shortened the file by then.
     pub(crate) pages: u64,
     /// Exclusive limit of the table numbers in records below `to`.
     pub(crate) next_table: u32,

@@ -50,6 +50,23 @@ pub(crate) mod verify;
 pub(crate) mod views;
 pub(crate) mod writer;
 
+/// Returns a number above those of all pages that a record changes; zero if it changes none.
+pub(crate) fn pages_named(record: &katydid_wal::RecordRef<'_>) -> crate::Result<u64> {
+    let failed = |fault: log_record::Malformed| fault.at(record.lsn);
+    let (kind, payload) = match record.kind.get() {
+        log_record::COMPENSATION => {
+            let (_, kind, payload) = log_record::decode_compensation(record.payload).map_err(failed)?;
+            (kind, payload)
+        }
+        kind => (kind, record.payload),
+    };
+    let Some(kind) = change::ChangeKind::decode(kind) else { return Ok(0) };
+    change::pages_of(kind, payload).try_fold(0, |pages: u64, page| {
+        let page = page.map_err(|fault| fault.at(record.lsn))?;
+        Ok(pages.max(page.get().saturating_add(1)))
+    })
+}
+
 /// Returns whether a record is the begin record of the first checkpoint after a compaction, which
 /// moved pages.
 pub(crate) fn is_rewriting(record: &katydid_wal::RecordRef<'_>) -> bool {

@@ -154,6 +154,78 @@ fn a_file_that_has_grown_since_the_backup_is_restored() {
     assert_eq!(rows_of(&to).len(), 600);
 }
 
+/// Puts 600 rows, each in four pages, and commits one more row. Returns the stamp of that commit.
+fn put_long_rows(database: &Database) -> CommitStamp {
+    let rows = database.table("rows").expect("table");
+    for first in (0..600u32).step_by(100) {
+        let batch = first..first + 100;
+        database
+            .transact(|txn| batch.clone().try_for_each(|key| txn.put(&rows, key.to_be_bytes(), [7; 16_000])))
+            .expect("put");
+        katydid::testing::run_background(database);
+    }
+    let txn = database.begin().expect("begin");
+    txn.put(&rows, "last", "one").expect("put");
+    txn.commit().expect("commit")
+}
+
+fn archived(database: &Database, kept: &Arc<dyn Directory>) {
+    let mut archive = LogArchive::open_in(kept.clone()).expect("open an archive");
+    let mut archiver = archive.archiver(database, "test", 1 << 30).expect("archiver");
+    archive.take(&mut archiver).expect("archive");
+}
+
+fn compacted(database: Database, device: &SimDevice) -> Database {
+    database.close().expect("close");
+    let report = Database::compact_in(device.directory(), None).expect("compact");
+    assert!(report.bytes_after < report.bytes_before / 2, "{report:?}");
+    Database::open_in(device.directory(), options(EngineKind::Paged)).expect("open again")
+}
+
+fn pages_length(of: &Arc<dyn Directory>) -> u64 {
+    of.open_read_only("katydid.pages").and_then(|file| file.len()).expect("a length")
+}
+
+/// The log is archived only after a compaction, so the stretch with the wanted commit names the
+/// length of the file after the compaction. At the commit the file was longer.
+#[test]
+fn a_point_before_a_compaction_is_restored_from_a_stretch_that_ends_behind_it() {
+    let device = SimDevice::new(6);
+    let database = Database::open_in(device.directory(), options(EngineKind::Paged)).expect("open");
+    let (backup, kept) = (directory(), directory());
+    archived(&database, &kept);
+    database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
+    let stamp = put_long_rows(&database);
+    assert!(database.drop_table("rows").expect("drop"));
+    let database = compacted(database, &device);
+    archived(&database, &kept);
+    let (report, to) = restore(&[backup], kept, RestorePoint::Stamp(stamp));
+    assert_eq!(report.expect("restore").copy.stamp, stamp);
+    assert_sound(&Database::verify_in(to.clone(), None).expect("verify"));
+    assert_eq!(rows_of(&to).len(), 601);
+}
+
+/// A restore does not make the pages again that a compaction before the backup has given back.
+#[test]
+fn a_restored_file_is_no_longer_than_the_log_since_the_backup_requires() {
+    let device = SimDevice::new(6);
+    let database = Database::open_in(device.directory(), options(EngineKind::Paged)).expect("open");
+    let (backup, kept) = (directory(), directory());
+    archived(&database, &kept);
+    put_long_rows(&database);
+    archived(&database, &kept);
+    assert!(database.drop_table("rows").expect("drop"));
+    let database = compacted(database, &device);
+    database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
+    database.put(&database.table("rows").expect("table"), "a", "1").expect("put");
+    archived(&database, &kept);
+    let length = pages_length(&backup);
+    let (report, to) = restore(&[backup], kept, RestorePoint::End);
+    report.expect("restore");
+    assert!(pages_length(&to) <= length, "{} bytes from a backup of {length}", pages_length(&to));
+    assert_eq!(rows_of(&to).len(), 1);
+}
+
 /// A restored database is another database than its source. It can be written to, backed up and
 /// archived.
 #[test]

@@ -6,14 +6,13 @@
 
 use crate::error::{Error, Result};
 use crate::ids::TableId;
-use crate::paged::change::{
-    ChangeKind, LeafChange, RecordSpan, decode_chain_free, decode_parts, pages_of, redo_at,
-};
+use crate::paged::change::{ChangeKind, LeafChange, RecordSpan, decode_chain_free, decode_parts, redo_at};
 use crate::paged::log_record::{
     CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, COMPENSATION, State, decode_compensation,
     decode_pages, previous,
 };
 use crate::paged::page::PageId;
+use crate::paged::pages_named;
 use crate::paged::pool::Pool;
 use crate::paged::recovery::{Analysis, Checkpoint};
 use crate::{Chain, Lsn};
@@ -176,10 +175,7 @@ fn redo(pool: &Pool, checkpoint: &Checkpoint, record: &RecordRef<'_>, replayed: 
         kind => (kind, record.payload),
     };
     let Some(kind) = ChangeKind::decode(kind) else { return Ok(()) };
-    for page in pages_of(kind, payload) {
-        let page = page.map_err(|fault| fault.at(record.lsn))?;
-        replayed.pages = replayed.pages.max(page.get() + 1);
-    }
+    replayed.pages = replayed.pages.max(pages_named(record)?);
     let place = RecordSpan { first: record.first, lsn: record.lsn, end: record.end };
     let mut passed_over = HashSet::new();
     loop {
