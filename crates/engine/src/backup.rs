@@ -87,8 +87,8 @@ impl Database {
     ///
     /// # Errors
     /// The errors of [`Database::backup_with`]; `Error::Copy` if `base` is not a backup of this
-    /// database. A database that was restored has a new id, so its first backup must be a whole
-    /// one.
+    /// database, or was opened since it was made; `Error::LogOpen` if a file of its log is lost or
+    /// damaged. A database that was restored has a new id, so its first backup must be a whole one.
     pub fn backup_changes(
         &self,
         to: impl AsRef<Path>,
@@ -112,11 +112,15 @@ impl Database {
         options: &BackupOptions,
     ) -> Result<BackupReport> {
         refuse_interrupted(base)?;
-        let Some(Manifest { id, source, log_start, .. }) = Manifest::read(base)? else {
+        let Some(Manifest { id, source, log_start, incarnations, .. }) = Manifest::read(base)? else {
             return Err(Error::copy(base, CopyFault::NoBackup));
         };
         if source != self.of.id() {
             return Err(Error::copy(base, CopyFault::OtherDatabase { database: source }));
+        }
+        // A restore would refuse this base, and with it the increment.
+        if open::incarnations(base)? != incarnations {
+            return Err(Error::copy(base, CopyFault::OpenedSince));
         }
         self.copy_to(to, Some(Base { id, changed_from: log_start }), options)
     }

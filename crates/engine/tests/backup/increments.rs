@@ -181,6 +181,19 @@ fn a_base_of_another_database_is_refused() {
     assert_eq!(fault(memory.backup_changes_in(to, whole.as_ref(), &plain())), CopyFault::NoIncrements);
 }
 
+/// A restore refuses a base that was opened, so an increment to it would be of no use.
+#[test]
+fn a_base_that_was_opened_is_refused() {
+    let database = small(&SimDevice::new(1));
+    let whole = SimDevice::new(2);
+    database.backup_in(whole.directory(), &plain()).expect("backup");
+    Database::open_in(whole.directory(), options_for(PAGED)).expect("open").close().expect("close");
+    let to = SimDevice::new(3);
+    let outcome = database.backup_changes_in(to.directory(), whole.directory().as_ref(), &plain());
+    assert_eq!(fault(outcome), CopyFault::OpenedSince);
+    assert!(to.image().is_empty(), "the target was changed");
+}
+
 #[test]
 fn a_damaged_increment_is_refused() {
     let database = small(&SimDevice::new(1));
