@@ -103,6 +103,68 @@ fn a_repair_keeps_the_rows_of_a_load_that_had_not_freed_the_former_tree() {
     }
 }
 
+/// A load was given up, its tree could not be freed, and the table has got rows since. Then the
+/// control file is lost.
+#[test]
+fn a_repair_keeps_the_rows_of_a_table_beside_a_load_that_was_given_up() {
+    for others in [0, 20, 700u32] {
+        let device = SimDevice::new(1);
+        let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+        let table = database.table("t").expect("table");
+        let inside = database.paged();
+        let mut load =
+            inside.load(&inside.open_table("t").expect("open").expect("the table")).expect("step 1");
+        steps(&mut load, 2).expect("the steps");
+        load.is_over = true;
+        drop(load);
+        let own: Rows = (0..others)
+            .map(|number| (number.to_le_bytes().to_vec(), vec![9; number as usize % 200]))
+            .collect();
+        own.iter().for_each(|(key, value)| database.put(&table, key, value).expect("put"));
+        database.sync().expect("sync");
+        device.freeze();
+        let device = device.reopen_with(1, Survival::DropAll);
+        device.directory().remove(control::FILE_NAME).expect("remove");
+        let report = Database::repair_in(device.directory(), RepairMode::Apply).expect("repair");
+        assert_eq!(report.losses, [], "{others} rows");
+        let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+        assert_eq!(contents(&database), own, "{others} rows");
+    }
+}
+
+/// The machine crashes while a load is given up, and the control file is lost. The rows of the load
+/// are in no table, wherever the crash strikes.
+#[test]
+fn a_repair_brings_no_row_of_a_load_back_that_was_being_given_up() {
+    let given_up = |crash: Option<u64>| {
+        let device = SimDevice::new(1);
+        let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+        database.table("t").expect("table");
+        let inside = database.paged();
+        let mut load =
+            inside.load(&inside.open_table("t").expect("open").expect("the table")).expect("step 1");
+        steps(&mut load, 2).expect("the steps");
+        database.sync().expect("sync");
+        let before = device.steps();
+        crash.into_iter().for_each(|step| device.crash_at(before + step));
+        drop(load);
+        let steps = device.steps() - before;
+        device.freeze();
+        (device, steps)
+    };
+    let (_, steps) = given_up(None);
+    assert!(steps > 0);
+    for step in 0..steps {
+        for survival in [Survival::DropAll, Survival::KeepAll, Survival::Random] {
+            let device = given_up(Some(step)).0.reopen_with(step, survival);
+            device.directory().remove(control::FILE_NAME).expect("remove");
+            Database::repair_in(device.directory(), RepairMode::Apply).expect("repair");
+            let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+            assert_eq!(contents(&database), Rows::new(), "step {step}, {survival:?}");
+        }
+    }
+}
+
 /// The table is dropped before the load's tree is freed. The next opening frees the tree and
 /// restores no table.
 #[test]

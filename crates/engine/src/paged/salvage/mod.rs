@@ -36,14 +36,15 @@ use crate::paged::first_pages;
 use crate::paged::page::{FilePage, PageId, file_page, header};
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space;
+use crate::paged::tree::Tree;
 use crate::salvage::{Loss, Salvage, SalvagedRows};
 use history::{History, Replayed};
 use katydid_device::{AlignedBuffer, Create, Directory, File, Id, MemoryDirectory, Method, OverlayDirectory};
 use katydid_wal::{OpenError, StreamInspection, inspect};
 use rows::Rows;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use survey::Survey;
+use survey::{Survey, TreeLeaves};
 
 /// Passes to `rows` everything that is sound in the database in `source`.
 ///
@@ -69,13 +70,14 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
     for (table, root) in &tables.loaded {
         survey.leave_out_replaced(&pool, *table, *root)?;
     }
-    let known: HashSet<TableId> = tables.names.values().copied().collect();
-    for (name, table) in &tables.names {
+    let known: HashSet<TableId> = tables.names.values().map(|tree| tree.table).collect();
+    for (name, Tree { table, root }) in &tables.names {
         rows.table(name)?;
-        if tables.loading.contains(table) {
-            // All leaves of the table are those of a load that was not committed.
-            salvage.notes.push(format!("a bulk load into table {name:?} was under way: the table is empty"));
-            continue;
+        if let Some(load) = tables.loading.get(table) {
+            salvage.notes.push(format!(
+                "a bulk load into table {name:?} was not committed, and its keys were left out"
+            ));
+            leave_out_load(&mut survey, &pool, &replayed, *table, (*root, *load))?;
         }
         let leaves = &survey.leaves(*table);
         let of = Rows { pool: &pool, table: *table, leaves, replayed: &replayed };
@@ -92,6 +94,29 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
     Ok(salvage)
 }
 
+/// Leaves out the leaves of a load of `table` that was not committed. The roots are that of the
+/// table and, if it is known, that of the load. The table may have rows besides: if a load is given
+/// up and its tree cannot be freed, transactions use the table while the tree is left.
+fn leave_out_load(
+    survey: &mut Survey,
+    pool: &Pool,
+    replayed: &Replayed,
+    table: TableId,
+    (root, load): (PageId, Option<PageId>),
+) -> Result<()> {
+    let sound = |page: PageId, lsn: Lsn| replayed.knows(lsn) && !replayed.unfit.contains(&page);
+    let leaves_of = |root| TreeLeaves::of(pool, table, root, &sound);
+    if let Some(load) = load.map(leaves_of).transpose()?.filter(|load| load.is_whole) {
+        survey.keep(table, |leaf| !load.pages.contains(&leaf.page));
+        return Ok(());
+    }
+    // Some leaves of the load are not known. So only those leaves count that are the table's for
+    // certain, and the keys of all others are a loss.
+    let own = leaves_of(root)?;
+    survey.keep(table, |leaf| own.pages.contains(&leaf.page));
+    Ok(())
+}
+
 /// Returns the bytes in a page of a damaged database. Fails like [`salvage`].
 pub(crate) fn page_bytes(source: &Arc<dyn Directory>) -> Result<usize> {
     let overlay = OverlayDirectory::over(source.clone());
@@ -101,9 +126,10 @@ pub(crate) fn page_bytes(source: &Arc<dyn Directory>) -> Result<usize> {
 /// The tables that the readable part of the catalog names.
 #[derive(Default)]
 struct Tables {
-    names: BTreeMap<String, TableId>,
-    /// Tables that were being loaded in bulk.
-    loading: HashSet<TableId>,
+    names: BTreeMap<String, Tree>,
+    /// The bulk loads that were not committed: their tables, and the roots of their trees, as far
+    /// as they can be read.
+    loading: HashMap<TableId, Option<PageId>>,
     /// The committed bulk loads: their tables, and the roots of the trees that are to be freed.
     loaded: Vec<(TableId, PageId)>,
 }
@@ -116,10 +142,10 @@ fn tables(pool: &Pool, survey: &Survey, replayed: &Replayed, salvage: &mut Salva
     catalog.give("", &mut losses, &mut |name, entry| {
         match (catalog::key_of(name), catalog::decode(name, entry)) {
             (CatalogKey::Table(name), Ok(tree)) => {
-                tables.names.insert(String::from_utf8_lossy(name).into_owned(), tree.table);
+                tables.names.insert(String::from_utf8_lossy(name).into_owned(), tree);
             }
-            (CatalogKey::Load { table, is_committed: false }, _) => {
-                tables.loading.insert(table);
+            (CatalogKey::Load { table, is_committed: false }, entry) => {
+                tables.loading.insert(table, entry.ok().map(|tree| tree.root));
             }
             (CatalogKey::Load { table, is_committed: true }, Ok(tree)) => {
                 tables.loaded.push((table, tree.root));
@@ -137,7 +163,7 @@ fn tables(pool: &Pool, survey: &Survey, replayed: &Replayed, salvage: &mut Salva
 }
 
 /// Returns a name for a table that has lost its own.
-fn unused_name(tables: &BTreeMap<String, TableId>, table: TableId) -> String {
+fn unused_name(tables: &BTreeMap<String, Tree>, table: TableId) -> String {
     let mut name = format!("recovered-{table}");
     while tables.contains_key(&name) {
         name.push('\'');

@@ -8,7 +8,8 @@
 //! has returned an older version of one of them, and the leaf with the lower LSN does not count. A
 //! committed bulk load has a second tree with its table's id until this tree is freed (`load`). If
 //! that tree is the table's former one, its root is an empty leaf that covers all keys of the
-//! table, and does not count.
+//! table, and does not count. A load that is not committed has a tree with its table's id, too: the
+//! leaves of that tree are found through its inner pages, and do not count ([`TreeLeaves`]).
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -98,6 +99,13 @@ impl Survey {
         Ok(())
     }
 
+    /// Leaves out the leaves of a table that are not `kept`.
+    pub(super) fn keep(&mut self, table: TableId, kept: impl Fn(&Leaf) -> bool) {
+        if let Some(leaves) = self.leaves.get_mut(&table) {
+            leaves.retain(kept);
+        }
+    }
+
     /// Tables that have a leaf.
     pub(super) fn tables(&self) -> impl Iterator<Item = TableId> + '_ {
         self.leaves.keys().copied()
@@ -111,6 +119,48 @@ impl Survey {
     /// Number of leaves that have this LSN or a greater one.
     pub(super) fn pages_from(&self, lsn: Lsn) -> usize {
         self.leaves.values().flatten().filter(|leaf| leaf.lsn >= lsn).count()
+    }
+}
+
+/// The leaves of a tree that can be reached from its root.
+pub(super) struct TreeLeaves {
+    pub(super) pages: HashSet<PageId>,
+    /// True if these are all leaves of the tree.
+    pub(super) is_whole: bool,
+}
+
+impl TreeLeaves {
+    /// Finds the leaves of the tree of `table` with this root. Does not follow a page that is not
+    /// `sound` although it can be read.
+    pub(super) fn of(
+        pool: &Pool,
+        table: TableId,
+        root: PageId,
+        sound: &dyn Fn(PageId, Lsn) -> bool,
+    ) -> Result<TreeLeaves> {
+        let mut found = TreeLeaves { pages: HashSet::new(), is_whole: true };
+        let (mut left, mut seen) = (vec![root], HashSet::from([root]));
+        while let Some(id) = left.pop() {
+            let page = match pool.read(id) {
+                Ok(page) => page,
+                Err(Error::Corrupt { .. }) => {
+                    found.is_whole = false;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            match page.kind() {
+                _ if !sound(id, page.lsn()) => found.is_whole = false,
+                Some(Kind::Leaf) if page.leaf()?.table() == table => drop(found.pages.insert(id)),
+                Some(Kind::Inner) if page.inner()?.table() == table => {
+                    let inner = page.inner()?;
+                    let children = (0..=inner.len()).map(|index| inner.child(index));
+                    left.extend(children.filter(|child| seen.insert(*child)));
+                }
+                _ => found.is_whole = false,
+            }
+        }
+        Ok(found)
     }
 }
 
