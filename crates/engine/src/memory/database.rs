@@ -8,8 +8,10 @@
 //! 3. A table is dropped only while no transaction uses it or can begin to use it.
 
 use super::engine::Engine as MemoryEngine;
+use super::feed::Named;
 use super::inner::Inner;
 use super::load::MemoryLoad;
+use super::recovery::{CatalogEntry, catalog_of};
 use super::store::{ActiveTxn, Table};
 use super::table::{Closing, MemoryTable};
 use super::transaction::MemoryTransaction;
@@ -33,6 +35,10 @@ use katydid_device::Id;
 use katydid_wal::Log;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait for an undecided version of the catalog.
+const CATALOG_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// The memory engine's implementation of a [`crate::Database`]. All clones are handles of the same
 /// database.
@@ -263,7 +269,10 @@ impl Engine for MemoryDatabase {
         engine.check_open()?;
         let names = {
             let _ddl = self.inner.ddl.lock();
-            self.all_tables().iter().map(|table| (table.rows.id(), table.rows.name())).collect()
+            let named = |CatalogEntry { name, table, since }| {
+                (table, Named { name: name.into(), since: CommitStamp::new(since.get()) })
+            };
+            catalog_of(&engine.store, CATALOG_WAIT_MAX)?.into_iter().map(named).collect()
         };
         let feed = engine.changes(from, names)?;
         Ok(Changes::new(Box::new(feed), engine.log.clone(), self.keeps_open()))

@@ -92,6 +92,18 @@ struct Waiting {
     payload: Option<Vec<u8>>,
 }
 
+/// Name of a table.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) name: Arc<str>,
+    /// Stamp of the transaction that gave the table this name.
+    pub(super) since: CommitStamp,
+}
+
+/// Names of tables: those that the feed has given, and those of the present tables, which may be of
+/// transactions that the feed gives later.
+pub(super) type Names = HashMap<TableId, Named>;
+
 /// A round of the feed.
 #[derive(Debug)]
 struct Round {
@@ -114,16 +126,12 @@ pub(crate) struct MemoryFeed {
     waiting: BTreeMap<CommitStamp, Waiting>,
     waiting_bytes: usize,
     round: Option<Round>,
-    names: HashMap<TableId, Arc<str>>,
+    names: Names,
 }
 
 impl Engine {
     /// Begins a feed at `from`. `names` has the present tables.
-    pub(crate) fn changes(
-        self: &Arc<Self>,
-        from: &ChangesFrom,
-        names: HashMap<TableId, Arc<str>>,
-    ) -> Result<MemoryFeed> {
+    pub(super) fn changes(self: &Arc<Self>, from: &ChangesFrom, names: Names) -> Result<MemoryFeed> {
         // This pin prevents a trim until the followers have begun.
         let pin = self.log.pin_all(u64::MAX);
         let starts = pin.from().to_vec();
@@ -241,7 +249,7 @@ impl MemoryFeed {
         let mut changes = Vec::new();
         for write in log_record::decode(payload) {
             let write = write.map_err(|malformed| malformed.at(place()))?;
-            changes.push(change(&mut self.names, &write));
+            changes.push(change(&mut self.names, stamp, &write));
         }
         if let Some(Waiting { payload: Some(payload), .. }) = self.waiting.remove(&stamp) {
             self.waiting_bytes -= payload.len();
@@ -347,22 +355,26 @@ fn check_kind(record: &RecordRef<'_>) -> Result<()> {
     Err(log_record::Malformed("its kind is unknown").at(format!("log record at {}", record.lsn)))
 }
 
-fn change(names: &mut HashMap<TableId, Arc<str>>, write: &LoggedWrite<'_>) -> Change {
+/// Returns the change of a write of the transaction with this stamp.
+fn change(names: &mut Names, stamp: CommitStamp, write: &LoggedWrite<'_>) -> Change {
     let LoggedWrite { table, key, value } = *write;
     if table != TableId::CATALOG {
         let new = value.map_or(NewValue::Deleted, |value| NewValue::Value(value.to_vec()));
-        let name = names.get(&table).cloned();
+        let name = names.get(&table).map(|named| named.name.clone());
         return Change::Row { table, name, key: key.to_vec(), new, old: OldValue::NotLogged };
     }
     let name: Arc<str> = String::from_utf8_lossy(key).into();
     match value.and_then(|value| <[u8; 4]>::try_from(value).ok()) {
         Some(id) => {
             let table = TableId::new(u32::from_le_bytes(id));
-            names.insert(table, name.clone());
+            names.insert(table, Named { name: name.clone(), since: stamp });
             Change::TableCreated { table, name }
         }
         None => {
-            let table = names.iter().find(|(_, known)| **known == name).map(|(id, _)| *id);
+            // The record has only the name. Several tables may have had the name one after the
+            // other, and a table may get it later. The last one before this transaction is dropped.
+            let had = names.iter().filter(|(_, named)| named.name == name && named.since < stamp);
+            let table = had.max_by_key(|(_, named)| named.since).map(|(table, _)| *table);
             Change::TableDropped { table, name }
         }
     }

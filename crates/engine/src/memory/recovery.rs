@@ -207,7 +207,8 @@ impl Recovery {
         let checkpointed = manifest.as_ref().map_or(0, |manifest| manifest.greatest);
         let greatest = checkpointed.max(report.stamp_max.get());
         let store = loader.finish(Timestamp::new(greatest), threads(background), log);
-        let tables = catalog(&store)?;
+        let entries = catalog_of(&store, Duration::ZERO)?.into_iter();
+        let tables = entries.map(|entry| (entry.name, entry.table)).collect();
         forget_dropped(&store, &tables);
         let next_table = tables.values().map(|id| id.get() + 1).max().unwrap_or(1);
         let next_table = next_table.max(manifest.map_or(1, |manifest| manifest.next_table));
@@ -215,16 +216,23 @@ impl Recovery {
     }
 }
 
-/// Reads the tables by name from the catalog's rows.
-fn catalog(store: &Store) -> Result<BTreeMap<String, TableId>> {
+/// A table in the catalog.
+pub(super) struct CatalogEntry {
+    pub(super) name: String,
+    pub(super) table: TableId,
+    /// Timestamp of the transaction that gave the table this name.
+    pub(super) since: Timestamp,
+}
+
+/// Reads the tables from the catalog's rows. Waits at most `at_most` for an undecided version.
+pub(super) fn catalog_of(store: &Store, at_most: Duration) -> Result<Vec<CatalogEntry>> {
     let table = store.table(TableId::CATALOG);
-    let mut tables = BTreeMap::new();
+    let mut tables = Vec::new();
     let mut from = Some(Bound::Unbounded);
     let mut rows = Vec::new();
     while let Some(bound) = from {
-        from = store
-            .rows(&table, bound.as_ref().map(Key::as_slice), Duration::ZERO, &mut rows)?
-            .map(Bound::Included);
+        from =
+            store.rows(&table, bound.as_ref().map(Key::as_slice), at_most, &mut rows)?.map(Bound::Included);
     }
     for row in rows {
         let Some(value) = row.value else { continue };
@@ -235,7 +243,8 @@ fn catalog(store: &Store) -> Result<BTreeMap<String, TableId>> {
         };
         let id = <[u8; 4]>::try_from(&*value).map_err(|_| malformed())?;
         let name = String::from_utf8(row.key.to_vec()).map_err(|_| malformed())?;
-        tables.insert(name, TableId::new(u32::from_le_bytes(id)));
+        let (table, since) = (TableId::new(u32::from_le_bytes(id)), row.timestamp);
+        tables.push(CatalogEntry { name, table, since });
     }
     Ok(tables)
 }

@@ -23,6 +23,7 @@ suite! {
     a_consumer_is_listed_pins_the_log_up_to_its_bytes_and_is_told_when_it_is_lost,
     a_transaction_that_does_not_end_holds_nobody_up,
     tables_come_and_go_in_the_feed,
+    a_dropped_table_has_the_number_of_the_table_that_had_the_name_then,
     a_rename_is_one_change_of_the_feed,
     a_trimmed_log_is_a_gap_and_the_oldest_position_is_none,
     now_begins_with_what_commits_next,
@@ -464,6 +465,54 @@ fn tables_come_and_go_in_the_feed(engine: EngineKind) {
     // creation.
     let again = drain(&mut database.changes(&ChangesFrom::Oldest).expect("changes"));
     assert!(matches!(&again[1].changes[0], Change::Row { table, name: Some(_), .. } if *table == number));
+}
+
+/// A table is dropped and made again several times, and the feed is read afterwards.
+fn a_dropped_table_has_the_number_of_the_table_that_had_the_name_then(engine: EngineKind) {
+    let database = open(engine, Arc::new(MemoryDirectory::new()), LockRelease::Early);
+    let mut live = database.changes(&ChangesFrom::Now).expect("changes");
+    let mut made = Vec::new();
+    for round in 0..8 {
+        let table = database.table("fruit").expect("table");
+        made.push(table.id());
+        if round == 7 {
+            break;
+        }
+        // Every other time the table has got the name from a rename.
+        if round % 2 == 1 {
+            assert!(database.rename_table("fruit", "food").expect("rename"));
+            assert!(database.rename_table("food", "fruit").expect("rename"));
+        }
+        database.drop_table("fruit").expect("drop");
+    }
+    for feed in [&mut live, &mut database.changes(&ChangesFrom::Oldest).expect("changes")] {
+        let all: Vec<Change> = drain(feed).into_iter().flat_map(|given| given.changes).collect();
+        let dropped: Vec<_> = all
+            .iter()
+            .filter_map(|change| match change {
+                Change::TableDropped { table, .. } => Some(table.expect("its creation was given")),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(dropped, made[..7]);
+    }
+    // A feed that begins at present knows the number of a table that exists.
+    let mut feed = database.changes(&ChangesFrom::Now).expect("changes");
+    let position = feed.position();
+    database.drop_table("fruit").expect("drop");
+    let dropped = drain(&mut feed);
+    assert!(
+        matches!(dropped[..], [CommittedTransaction { ref changes, .. }]
+            if matches!(changes[..], [Change::TableDropped { table: Some(table), .. }] if table == made[7])),
+        "{dropped:?}"
+    );
+    // Later a table of this name is another one.
+    let table = database.table("fruit").expect("table");
+    let again = drain(&mut database.changes(&ChangesFrom::Position(position)).expect("changes"));
+    match &again[0].changes[..] {
+        [Change::TableDropped { table: dropped, .. }] => assert_ne!(*dropped, Some(table.id())),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn a_trimmed_log_is_a_gap_and_the_oldest_position_is_none(engine: EngineKind) {
