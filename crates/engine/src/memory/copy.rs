@@ -62,11 +62,16 @@ impl Engine {
         // The control file is read after the cut is known: a table gets its number before a record
         // names it, so this number is above those of all tables that the log below the cut names.
         let next_table = self.control.get().next_table;
-        let stamp = self.greatest_stamp(&from, &cut)?;
         let folder = target.directory.subdirectory(LOG_FOLDER)?;
         let log = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
-        self.log.copy(&from, &cut, log, &mut |bytes| pace.step(bytes))?;
+        let stamp = self.greatest_stamp(&from, &cut).and_then(|stamp| {
+            self.log.copy(&from, &cut, log, &mut |bytes| pace.step(bytes))?;
+            Ok(stamp)
+        });
+        // The pin is checked first: if it is lost, the log may have been trimmed while it was read,
+        // and the error of the read says nothing about the log.
         target.check_pin(&pin)?;
+        let stamp = stamp?;
         let control = Control { database: target.id, shutdown: Shutdown::Unclean, next_table, ..control };
         let incarnations = self.log.streams().iter().map(|log| u64::from(log.recovery().incarnation)).sum();
         Ok(Copied { control, stamp, incarnations, log_start: Lsn::ZERO })

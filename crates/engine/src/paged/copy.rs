@@ -110,8 +110,11 @@ impl Engine {
         copy.sync()?;
         let folder = target.directory.subdirectory(LOG_FOLDER)?;
         let log = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
-        self.whole_log.copy(&[start], &[end], log, &mut |bytes| pace.step(bytes))?;
+        let copied = self.whole_log.copy(&[start], &[end], log, &mut |bytes| pace.step(bytes));
+        // The pin is checked first: if it is lost, the log may have been trimmed while it was read,
+        // and the error of the read says nothing about the log.
         target.check_pin(&pin)?;
+        copied?;
         let control = Control { database: target.id, shutdown: Shutdown::Unclean, next_table, ..control };
         let incarnations = self.log.recovery().incarnation.into();
         Ok(Copied { control, stamp: CommitStamp::of_commit_at(end), incarnations, log_start: start })

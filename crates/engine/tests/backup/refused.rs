@@ -1,11 +1,12 @@
 //! Folders that are no backups, and files of one copy among those of another.
 
-use crate::common::{kinds_in_nvram, options_for, with_log};
+use crate::common::{kinds_in_nvram, options_for, with_advanced, with_log};
 use katydid::{BackupOptions, CopyFault, Database, EngineKind, Error, Options};
 use katydid_device::{Create, Directory, Method, SimDevice, WriteMode};
 use std::io::IoSlice;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 suite![
     a_directory_in_use_is_refused,
@@ -17,6 +18,7 @@ suite![
     closing_ends_a_backup,
     a_backup_that_outlives_its_opening_tells_of_no_failed_read,
     a_receiver_that_panics_ends_the_backup,
+    a_backup_that_is_too_slow_is_told_so,
     a_large_backup_ends_with_its_first_failure,
     a_log_in_nvram_is_refused
 ];
@@ -52,6 +54,32 @@ fn a_directory_in_use_is_refused(engine: EngineKind) {
     // A path where nothing exists yet is accepted.
     let report = database.backup(folder.path().join("new/copy")).expect("backup");
     assert!(report.bytes > 0);
+}
+
+/// During the copy the log grows by more than the database keeps for a backup, and is trimmed.
+fn a_backup_that_is_too_slow_is_told_so(engine: EngineKind) {
+    let options = with_advanced(options_for(engine), |advanced| {
+        advanced.log_soft_bytes = 1 << 20;
+        advanced.log_hard_bytes = 2 << 20;
+    });
+    let database = Database::open_in(SimDevice::new(1).directory(), options).expect("open");
+    let table = database.table("rows").expect("table");
+    (0..100u8).for_each(|key| database.put(&table, [key], [key; 300]).expect("put"));
+    database.checkpoint().expect("checkpoint");
+    let (writer, written) = (database.clone(), AtomicBool::new(false));
+    let on_progress = move |_: u64, _: u64| {
+        if !written.swap(true, Ordering::Relaxed) {
+            for round in 0..3u8 {
+                for key in 0..200u8 {
+                    writer.put(&table, [key], vec![round; 8_000]).expect("put");
+                }
+                (0..2).for_each(|_| writer.checkpoint().expect("checkpoint"));
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    let slow = BackupOptions { on_progress: Some(Arc::new(on_progress)), ..plain() };
+    assert_eq!(fault(database.backup_in(SimDevice::new(2).directory(), &slow)), CopyFault::TooSlow);
 }
 
 fn a_copy_that_was_opened_is_no_backup(engine: EngineKind) {
