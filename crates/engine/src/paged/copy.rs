@@ -139,6 +139,7 @@ pub(crate) fn copy_files(
     let page_bytes = control.page_bytes as usize;
     let pages = whole.directory.open_read_only(space::FILE_NAME)?;
     space::check_file(pages.as_ref(), &whole.directory.describe(), whole.manifest.id, page_bytes)?;
+    space::check_length(pages.as_ref(), page_bytes)?;
     let increments = increments
         .iter()
         .map(|increment| changes::open(increment, page_bytes))

@@ -28,7 +28,7 @@
 //! handed out, and `load` writes the map anew. (c) Later: the map is valid (invariant 4).
 //! Reservations that a crash loses cost nothing, because they were only in memory.
 
-use super::page::{FaultReason, FilePage, PageFault, PageId, file_page, header, map};
+use super::page::{FaultReason, FilePage, Kind, MapRef, PageFault, PageId, check, file_page, header, map};
 use super::pool::Pool;
 use crate::error::{Error, Foreign, Result};
 use crate::latch::Mutex;
@@ -83,6 +83,32 @@ pub(crate) fn check_file(file: &dyn File, place: &str, database: Id, page_bytes:
         return foreign(Foreign::Identity(name()));
     }
     Ok(())
+}
+
+/// Fails if a map of a file that is not open marks a page as in use that the file does not have,
+/// because the file was cut then.
+pub(crate) fn check_length(file: &dyn File, page_bytes: usize) -> Result<()> {
+    let prepared = file.len()? / page_bytes as u64;
+    let mut page = AlignedBuffer::new_zeroed(page_bytes);
+    for number in 0..prepared.div_ceil(map::bits_per_map(page_bytes)) {
+        let id = map::map_page(number, page_bytes);
+        let read = file.read_at(&mut page, id.offset(page_bytes).unwrap_or(u64::MAX))?;
+        check(&page[..read], id, page_bytes)?;
+        header::expect(&page, Kind::Map)?;
+        if let Some(in_use) = MapRef::new(&page).pages_in_use().last().filter(|last| last.get() >= prepared) {
+            return Err(beyond_the_end(id, in_use, prepared));
+        }
+    }
+    Ok(())
+}
+
+/// The error of a map that marks the page `in_use` in a file of `prepared` pages.
+fn beyond_the_end(map: PageId, in_use: PageId, prepared: u64) -> Error {
+    Error::Corrupt {
+        place: format!("page {map}"),
+        page: Some(map.get()),
+        finding: format!("page {in_use} is in use and beyond the end of the file, {prepared} pages"),
+    }
 }
 
 pub(super) fn no_space(error: katydid_device::Error) -> Error {
@@ -200,13 +226,7 @@ impl Space {
             let page = pool.read(id)?;
             for in_use in page.map()?.pages_in_use() {
                 if in_use.get() >= prepared {
-                    let finding =
-                        format!("page {in_use} is in use and beyond the end of the file, {prepared} pages");
-                    return Err(Error::Corrupt {
-                        place: format!("page {id}"),
-                        page: Some(id.get()),
-                        finding,
-                    });
+                    return Err(beyond_the_end(id, in_use, prepared));
                 }
                 used.mark(in_use);
             }

@@ -82,6 +82,22 @@ fn a_backup_that_is_too_slow_is_told_so(engine: EngineKind) {
     assert_eq!(fault(database.backup_in(SimDevice::new(2).directory(), &slow)), CopyFault::TooSlow);
 }
 
+/// The copy was copied once more, and that copying ended early.
+#[test]
+fn a_backup_whose_file_of_pages_was_cut_is_refused() {
+    let database = source(EngineKind::Paged);
+    let table = database.table("rows").expect("table");
+    (0..200u8).for_each(|key| database.put(&table, [key], vec![key; 9_000]).expect("put"));
+    database.checkpoint().expect("checkpoint");
+    let device = SimDevice::new(2);
+    database.backup_in(device.directory(), &plain()).expect("backup");
+    let file = device.directory().open("katydid.pages", Create::Never, Method::Buffered).expect("open");
+    file.truncate(100 * 4096).expect("truncate");
+    drop(file);
+    let outcome = Database::restore_in(device.directory(), SimDevice::new(3).directory(), &plain());
+    assert!(matches!(outcome, Err(Error::Corrupt { .. })), "{outcome:?}");
+}
+
 fn a_copy_that_was_opened_is_no_backup(engine: EngineKind) {
     let database = source(engine);
     let device = SimDevice::new(2);
