@@ -3,7 +3,8 @@
 //! The program's thread runs this code. Stretches that are archived by one call go into one file,
 //! up to [`FILE_BYTES`]. A file of at least half the size of the file before it is joined with that
 //! file. So there are few files even if small stretches are archived often, and each byte is
-//! rewritten at most once for each doubling of its file.
+//! rewritten at most once for each doubling of its file. A note has a file of its own until more
+//! log is archived, and a later note replaces it.
 
 use super::archived::{Archived, read_whole};
 use super::archiver::{LogArchiver, LogStretch};
@@ -225,7 +226,7 @@ impl LogArchive {
         self.files.retain(|other| other.name() != made.name());
         self.files.push(made);
         while let [.., before, last] = &self.files[..] {
-            let is_small = last.bytes.saturating_mul(2) >= before.bytes || last.from == last.to;
+            let is_small = last.bytes.saturating_mul(2) >= before.bytes;
             if !is_small || before.bytes + last.bytes > FILE_BYTES || before.to != last.from {
                 break;
             }

@@ -293,6 +293,40 @@ fn opening_an_archive_keeps_a_note_in_a_file_of_its_own() {
     }
 }
 
+/// While a database has no commits, its archive only notes the moment: no archived log is written
+/// again, however often the moment is noted.
+#[test]
+fn a_note_is_joined_with_the_log_that_is_archived_next() {
+    for engine in ENGINES {
+        let database = Database::open_in(SimDevice::new(6).directory(), options_for(engine)).expect("open");
+        let rows = database.table("rows").expect("table");
+        let (backup, kept) = (directory(), directory());
+        archived(&database, &kept);
+        database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
+        (0..50u8).for_each(|key| database.put(&rows, [key], [key; 900]).expect("put"));
+        let mut archive = LogArchive::open_in(kept.clone()).expect("open an archive");
+        let mut archiver = archive.archiver(&database, "test", 1 << 30).expect("archiver");
+        archive.take(&mut archiver).expect("archive");
+        let files = || {
+            let length = |name: &String| kept.open_read_only(name).and_then(|file| file.len());
+            let names = kept.list().expect("list").into_iter();
+            names.map(|name| (length(&name).expect("a length"), name)).collect::<Vec<_>>()
+        };
+        let before = files();
+        for _ in 0..3 {
+            assert_eq!(archive.take(&mut archiver).expect("archive"), 0);
+            assert_eq!(files(), before, "{engine}");
+        }
+        database.put(&rows, "last", "one").expect("put");
+        archive.take(&mut archiver).expect("archive");
+        drop((archive, archiver));
+        assert!(files().len() <= before.len() + 2, "{engine}: {:?}", files());
+        let (report, to) = restore(&[backup], kept.clone(), RestorePoint::End);
+        report.expect("restore");
+        assert_eq!(rows_of(&to).len(), 51);
+    }
+}
+
 /// A restore to a time restores the last moment that the archive has noted at or before that time.
 #[test]
 fn a_time_is_the_last_moment_noted() {
