@@ -38,7 +38,7 @@ impl LocatedStretch {
 #[derive(Debug)]
 pub(crate) struct Archived {
     directory: Arc<dyn Directory>,
-    /// The stretches in order of positions, perhaps with gaps between them.
+    /// The stretches in the order of their ends, perhaps with gaps between them.
     places: Vec<LocatedStretch>,
     /// For each stream, the end of the log that the archive has without a gap from the wanted first
     /// position on.
@@ -93,7 +93,7 @@ impl Archived {
             return Err(Error::archive(directory.as_ref(), ArchiveFault::Empty));
         }
         let mut places: Vec<LocatedStretch> = Vec::new();
-        let (mut reached, mut latest) = (Lsn::ZERO, SystemTime::UNIX_EPOCH);
+        let mut reached = Lsn::ZERO;
         for (name, first, to) in names {
             // A longer file has the bytes of this file. This file is left only because a crash
             // interrupted its removal.
@@ -127,14 +127,23 @@ impl Archived {
                 {
                     return corrupt("it does not begin where the stretch before it ends");
                 }
-                latest = latest.max(head.time());
-                places.push(LocatedStretch { at: at.clone(), moment: latest, file: file.clone(), offset });
+                places.push(LocatedStretch {
+                    at: at.clone(),
+                    moment: head.time(),
+                    file: file.clone(),
+                    offset,
+                });
                 Ok(())
             })?;
             reached = reached.max(to);
         }
         // Sort, because files that a user copied together from several archives may overlap.
-        places.sort_by_key(|place| place.at.head.from);
+        places.sort_by_key(|place| (place.at.head.to, place.at.head.from));
+        let mut latest = SystemTime::UNIX_EPOCH;
+        for place in &mut places {
+            latest = latest.max(place.moment);
+            place.moment = latest;
+        }
         let mut ends = from.to_vec();
         for LocatedStretch { at, .. } in &places {
             if at.parts.iter().zip(&ends).all(|(part, end)| part.from <= *end) {
@@ -155,7 +164,7 @@ impl Archived {
         self.places.iter().map(|place| place.at.head.to).max().unwrap_or(Lsn::ZERO)
     }
 
-    /// The stretches in order of positions.
+    /// The stretches in the order of their ends.
     pub(crate) fn places(&self) -> &[LocatedStretch] {
         &self.places
     }
@@ -205,8 +214,12 @@ impl Archived {
     /// The stretch that has position `at` of `stream`, and the offset in its file at which the
     /// bytes of this stream begin.
     fn place(&self, stream: usize, at: Lsn) -> Option<(&LocatedStretch, u64)> {
-        let below = self.places.partition_point(|place| place.at.parts[stream].from <= at);
-        let place = self.places[..below].iter().rev().find(|place| place.at.parts[stream].to > at)?;
+        let below = self.places.partition_point(|place| place.at.parts[stream].to <= at);
+        let has_it = |place: &&LocatedStretch| {
+            let part = place.at.parts[stream];
+            part.from <= at && part.to > at
+        };
+        let place = self.places[below..].iter().find(has_it)?;
         let before: u64 = place.at.parts[..stream].iter().map(|part| part.to.since(part.from)).sum();
         Some((place, place.offset + before))
     }
@@ -348,4 +361,60 @@ fn read_bytes(
         return corrupt("the checksum of its bytes does not match");
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use katydid_device::{Create, MemoryDirectory, Method, WriteMode};
+    use katydid_wal::RecordMark;
+    use std::io::IoSlice;
+
+    /// Writes a file of stretches, each with its positions and its moment.
+    fn write(directory: &dyn Directory, stretches: &[(u64, u64, u64)]) {
+        let mut bytes = Vec::new();
+        for (from, to, moment) in stretches {
+            let log = vec![7; (to - from) as usize];
+            let head = Head {
+                database: Id::new(7),
+                from: Lsn::new(*from),
+                to: Lsn::new(*to),
+                moment: *moment,
+                pages: 0,
+                next_table: 1,
+                sum: sum_of(&log),
+                last: RecordMark { lsn: Lsn::new(*from), sum: 1 },
+                streams: None,
+            };
+            bytes.extend(StretchHead { head, parts: Vec::new() }.encode());
+            bytes.extend(log);
+        }
+        let (from, to) = (stretches[0].0, stretches[stretches.len() - 1].1);
+        let name = super::super::format::file_name(Lsn::new(from), Lsn::new(to));
+        let file = directory.open(&name, Create::New, Method::Buffered).expect("a file");
+        file.write_at(&[IoSlice::new(&bytes)], 0, WriteMode::Durable).expect("write");
+    }
+
+    /// A user has copied the files of two archives of one database together. A note of one archive
+    /// lies in the middle of the other one.
+    #[test]
+    fn stretches_of_two_archives_come_in_the_order_of_their_ends() {
+        let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+        write(directory.as_ref(), &[(0, 100, 10), (100, 140, 30)]);
+        write(directory.as_ref(), &[(50, 100, 12), (100, 100, 20), (100, 200, 40)]);
+        let archived = Archived::open(directory, Id::new(7), &[Lsn::ZERO]).expect("open");
+        let cuts: Vec<(u64, u64)> = archived
+            .cuts()
+            .map(|place| {
+                let moment = place.moment.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+                (place.at.head.to.get(), moment.as_millis() as u64)
+            })
+            .collect();
+        assert_eq!(cuts, [(100, 10), (100, 20), (140, 30), (200, 40)]);
+        assert_eq!(archived.ends(), [Lsn::new(200)]);
+        let streams = Arc::new(archived).streams();
+        let mut bytes = [0; 300];
+        assert_eq!(streams[0].read(Lsn::new(30), &mut bytes).expect("read"), 170);
+        assert!(bytes[..170].iter().all(|byte| *byte == 7));
+    }
 }
