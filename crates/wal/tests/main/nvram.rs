@@ -2,13 +2,14 @@
 //! opening refuses.
 
 use katydid_device::nvram::Persistence;
-use katydid_device::{Directory, MemoryDirectory, NvramFault, SimDevice, Survival};
+use katydid_device::{Cause, Directory, FileDirectory, MemoryDirectory, NvramFault, SimDevice, Survival};
 use katydid_wal::testing::{conformance_in_nvram, crash};
 use katydid_wal::{
     Append, AppendClass, AppendError, Appended, Durability, Error, FileOptions, Finding, InserterKind,
     InserterSettings, Kind, Log, LogKind, MediumOptions, MediumSettings, NvramOptions, OpenError, Options,
-    Session, inspect,
+    ReadError, Record, Session, inspect,
 };
+use std::path::Path;
 use std::sync::Arc;
 
 const KINDS: [LogKind; 4] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvEntries, LogKind::NvLogging];
@@ -464,6 +465,108 @@ fn a_region_that_is_not_the_logs_is_refused_by_name() {
             Err(OpenError::OtherVersion { file, found, supported: 3, .. })
                 if file == "log.nvram" && found == version
         ));
+    }
+}
+
+/// Copies the files of a folder into another one.
+fn copy_files(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("list") {
+        let entry = entry.expect("an entry");
+        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
+    }
+}
+
+/// Changes one of the two headers of a region: that of the file, or that of the log. Half of the
+/// changed headers of the log get a right checksum. Returns a description of the changes.
+fn damage(rng: &mut fastrand::Rng, region: &mut [u8]) -> String {
+    let at = rng.usize(..2) * 4096;
+    let header = &mut region[at..at + 4096];
+    let mut text = format!("header at {at}:");
+    for _ in 0..rng.usize(1..4) {
+        // Most changes are to the fields, which lie in front.
+        let place = if rng.u8(..4) == 0 { rng.usize(..4096) } else { rng.usize(..56) };
+        match rng.u8(..4) {
+            0 => header[place] ^= 1 << rng.u8(..8),
+            1 => {
+                let end = rng.usize(place..4096) + 1;
+                header[place..end].fill(0);
+            }
+            2 => header[place..].iter_mut().take(rng.usize(1..64)).for_each(|byte| *byte = rng.u8(..)),
+            _ => {
+                let numbers = [0, 1, 8, 4096, 64 << 10, 1 << 32, 1 << 63, u64::MAX - 7, u64::MAX];
+                let number = numbers[rng.usize(..numbers.len())].to_le_bytes();
+                let place = place.min(4088) / 8 * 8;
+                header[place..place + 8].copy_from_slice(&number);
+            }
+        }
+        text += &format!(" {place}");
+    }
+    if at > 0 && rng.bool() {
+        let sum = crc_fast::crc32_iscsi(&header[..4092]);
+        header[4092..].copy_from_slice(&sum.to_le_bytes());
+        text += ", sealed";
+    }
+    text
+}
+
+/// Whatever a header of a region holds, the log is opened with all its records, or refused with an
+/// error that names the region. Inspecting it does the same.
+#[test]
+fn a_region_with_any_header_is_opened_whole_or_refused_by_name() {
+    let seed = std::env::var("KATYDID_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 48));
+    println!("KATYDID_SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for kind in KINDS {
+        let sound = tempfile::tempdir().expect("folder");
+        let log = Log::open(sound.path(), options(kind)).expect("made");
+        append(&log, 9);
+        drop(log);
+        let (mut opened, mut refused) = (0, 0);
+        for _ in 0..150 {
+            let folder = tempfile::tempdir().expect("folder");
+            copy_files(sound.path(), folder.path());
+            let mut text = String::new();
+            change(folder.path(), |region| text = damage(&mut rng, region));
+            let place = format!("{kind}, {text}");
+            let names_it = |error: OpenError| match error {
+                OpenError::CorruptSegment { file, .. }
+                | OpenError::ForeignSegment { file, .. }
+                | OpenError::OtherVersion { file, .. } => assert_eq!(file, "log.nvram", "{place}"),
+                OpenError::Device(error) => {
+                    assert!(matches!(error.cause, Cause::Nvram(_)), "{place}: {error}");
+                    assert!(error.subject.ends_with("log.nvram"), "{place}: {error}");
+                }
+                other => panic!("{place}: {other}"),
+            };
+            let directory = FileDirectory::open(folder.path()).expect("the folder");
+            match inspect(&directory) {
+                Ok(found) => match found.streams[0].records() {
+                    Ok(records) if found.streams[0].finding.is_ok() => {
+                        let own = |record: &Result<Record, ReadError>| {
+                            record.as_ref().is_ok_and(|record| record.kind.is_user())
+                        };
+                        assert_eq!(records.filter(own).count(), 9, "{place}");
+                    }
+                    other => panic!("{place}: {other:?}, {:?}", found.streams[0].finding),
+                },
+                Err(error) => names_it(error),
+            }
+            drop(directory);
+            match Log::open(folder.path(), options(kind)) {
+                Ok(log) => {
+                    let reader = log.first().reader(log.first().start()).expect("reader");
+                    assert_eq!(reader.count(), 9, "{place}");
+                    opened += 1;
+                }
+                Err(error) => {
+                    names_it(error);
+                    refused += 1;
+                }
+            }
+        }
+        // A change may write the bytes that were there, or bytes that are not used.
+        assert!(opened > 0 && refused > 50, "{kind}: {opened} opened, {refused} refused");
     }
 }
 
