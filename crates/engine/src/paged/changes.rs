@@ -10,13 +10,17 @@
 //!    was not in place when the base was copied, its record lies above that start: either the
 //!    checkpoint from which the base recovers lists the page, with a recovery LSN at or above the
 //!    start, or the record was appended after that checkpoint.
-//! 2. The head is written last. A file is refused if its head is missing or of another increment,
+//! 2. Growth makes empty maps and pages of zeros without a record. If a compaction has shortened
+//!    the file before, the base may have other contents there. So an increment has all maps. Other
+//!    such pages are free, and their contents have no meaning.
+//! 3. The head is written last. A file is refused if its head is missing or of another increment,
 //!    or if it has fewer pages than the head says. A page without a valid checksum is refused.
 
 use crate::Lsn;
 use crate::copy::{Pace, Unopened};
 use crate::error::{Error, Foreign, Result};
-use crate::paged::page::{PageId, header};
+use crate::paged::page::{Kind, PageId, header};
+use crate::paged::space;
 use katydid_device::{AlignedBuffer, File, Id, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -38,7 +42,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Begins to write the pages with an LSN of `from` or above.
+    /// Begins to write the maps, and the pages with an LSN of `from` or above.
     pub(crate) fn new(from: Lsn) -> Self {
         Changes { from, count: 0 }
     }
@@ -50,15 +54,31 @@ impl Changes {
             let page = &pages[at..at + page_bytes];
             // A page that was never written has no LSN, and neither has page 0, so they do not
             // count as changed.
-            if header::page_lsn(page) >= self.from && !header::page_id(page).is_none() {
+            let is_changed = header::page_lsn(page) >= self.from || header::kind(page) == Some(Kind::Map);
+            if is_changed && !header::page_id(page).is_none() {
                 pages.copy_within(at..at + page_bytes, used);
                 used += page_bytes;
             }
         }
-        if used > 0 {
+        self.append(&pages[..used], page_bytes, file)
+    }
+
+    /// Writes the maps that the file got when it grew from `from` to `to` pages.
+    pub(crate) fn write_new_maps(
+        &mut self,
+        (from, to): (u64, u64),
+        page_bytes: usize,
+        file: &dyn File,
+    ) -> Result<()> {
+        space::maps_between(from, to, page_bytes)
+            .try_for_each(|id| self.append(&space::empty_map(id, page_bytes), page_bytes, file))
+    }
+
+    fn append(&mut self, pages: &[u8], page_bytes: usize, file: &dyn File) -> Result<()> {
+        if !pages.is_empty() {
             let at = HEAD as u64 + self.count * page_bytes as u64;
-            file.write_at(&[IoSlice::new(&pages[..used])], at, WriteMode::Written)?;
-            self.count += (used / page_bytes) as u64;
+            file.write_at(&[IoSlice::new(pages)], at, WriteMode::Written)?;
+            self.count += (pages.len() / page_bytes) as u64;
         }
         Ok(())
     }

@@ -100,7 +100,8 @@ impl Engine {
         let next_table = self.control.get().next_table;
         let grown = self.space.stat().pages;
         match (target.base, changes) {
-            (Some(base), Some(changes)) => {
+            (Some(base), Some(mut changes)) => {
+                changes.write_new_maps((pages, grown), page_bytes, copy.as_ref())?;
                 let head =
                     Head { id: target.id, base: base.id, page_bytes, pages: grown, changed: changes.count };
                 head.write(copy.as_ref())?;
@@ -363,3 +364,6 @@ fn copy_pages(reader: Reader<'_>, mut writer: Writer<'_, '_>, background: Backgr
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -385,23 +385,31 @@ pub(crate) fn extend_copy(file: &dyn File, page_bytes: usize, from: u64, to: u64
         PageId::new(page).offset(page_bytes).ok_or(Error::Internal("a page beyond the addressable file"))
     };
     file.prepare(offset(from)?, offset(to)?).map_err(no_space)?;
+    maps_between(from, to, page_bytes).try_for_each(|id| write_map(file, id, page_bytes))
+}
+
+/// Returns the pages of the maps that a file gets when it grows from `from` to `to` pages.
+pub(crate) fn maps_between(from: u64, to: u64, page_bytes: usize) -> impl Iterator<Item = PageId> {
     let per_map = map::bits_per_map(page_bytes);
-    for number in from.div_ceil(per_map).max(1)..to.div_ceil(per_map) {
-        write_map(file, map::map_page(number, page_bytes), page_bytes)?;
-    }
-    Ok(())
+    let numbers = from.div_ceil(per_map).max(1)..to.div_ceil(per_map);
+    numbers.map(move |number| map::map_page(number, page_bytes))
+}
+
+/// Returns an empty map, sealed.
+pub(crate) fn empty_map(id: PageId, page_bytes: usize) -> AlignedBuffer {
+    let mut page = AlignedBuffer::new_zeroed(page_bytes);
+    map::format(&mut page, id);
+    header::seal(&mut page);
+    page
 }
 
 /// Writes an empty map, durably. The write bypasses the double-write area, because crash case (b)
 /// covers a torn map.
 fn write_map(file: &dyn File, id: PageId, page_bytes: usize) -> Result<()> {
-    let mut page = AlignedBuffer::new_zeroed(page_bytes);
-    map::format(&mut page, id);
-    header::seal(&mut page);
     let Some(offset) = id.offset(page_bytes) else {
         return Err(Error::NoSpace { what: "page numbers".to_owned() });
     };
-    file.write_at(&[IoSlice::new(&page)], offset, WriteMode::Durable)?;
+    file.write_at(&[IoSlice::new(&empty_map(id, page_bytes))], offset, WriteMode::Durable)?;
     Ok(())
 }
 
