@@ -165,6 +165,35 @@ fn a_repair_brings_no_row_of_a_load_back_that_was_being_given_up() {
     }
 }
 
+/// A load is given up, and the pages of its tree cannot be read, so they stay in use: its entry in
+/// the catalog is gone, and the freeing is left to the transaction that has removed the entry. Then
+/// the control file is lost.
+#[test]
+fn a_repair_brings_no_row_of_a_load_back_whose_tree_could_not_be_freed() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+    let (other, _) = (database.table("other").expect("table"), database.table("t").expect("table"));
+    (0..600u32).for_each(|key| database.put(&other, key.to_be_bytes(), [1; 200]).expect("put"));
+    let inside = database.paged();
+    let mut load = inside.load(&inside.open_table("t").expect("open").expect("the table")).expect("step 1");
+    steps(&mut load, 2).expect("the steps");
+    // Other pages take the place of the load's pages in the cache.
+    (0..3).for_each(|_| database.checkpoint().expect("checkpoint"));
+    (0..600u32).for_each(|key| drop(database.get(&other, key.to_be_bytes()).expect("get")));
+    assert_eq!(database.tables().expect("tables").len(), 2, "the catalog is in the cache");
+    device.fail_reads_when(|path, _| path.ends_with("katydid.pages"));
+    drop(load);
+    assert!(inside.engine().unfinished.is_any(), "the tree was freed");
+    database.sync().expect("sync");
+    device.freeze();
+    let device = device.reopen_with(1, Survival::DropAll);
+    device.directory().remove(control::FILE_NAME).expect("remove");
+    let report = Database::repair_in(device.directory(), RepairMode::Apply).expect("repair");
+    assert_eq!(report.losses, []);
+    let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+    assert_eq!(contents(&database), Rows::new());
+}
+
 /// The table is dropped before the load's tree is freed. The next opening frees the tree and
 /// restores no table.
 #[test]

@@ -49,6 +49,8 @@ pub(super) type Undo = HashMap<TableId, BTreeMap<Vec<u8>, Vec<Step>>>;
 /// back.
 pub(super) struct Replayed {
     pub(super) undo: Undo,
+    /// First pages of the chains and roots of the trees that committed transactions were to free.
+    pub(super) freed: Vec<PageId>,
     /// Pages that do not match a record of the log. The rows of such a page are not used, because
     /// the page is not what was written.
     pub(super) unfit: HashSet<PageId>,
@@ -63,7 +65,14 @@ pub(super) struct Replayed {
 impl Replayed {
     /// Result without a log: the pages are taken as they are.
     pub(super) fn nothing() -> Replayed {
-        Replayed { undo: Undo::new(), unfit: HashSet::new(), pages: 0, end: Lsn::LIMIT, is_short: false }
+        Replayed {
+            undo: Undo::new(),
+            freed: Vec::new(),
+            unfit: HashSet::new(),
+            pages: 0,
+            end: Lsn::LIMIT,
+            is_short: false,
+        }
     }
 
     /// Returns whether the log says what unfinished transactions did to a page with this LSN.
@@ -155,9 +164,13 @@ pub(super) fn replay(log: &StreamInspection, pool: &Pool, begun: Begun, is_short
             Err(error) => Err(error),
         }
     })?;
-    let unfinished = analysis.unfinished().into_iter();
-    let unfinished = unfinished.filter(|(entry, _)| entry.state == State::Active);
-    let unfinished: HashMap<u64, Lsn> = unfinished.map(|(entry, _)| (entry.txn.get(), entry.last)).collect();
+    let mut unfinished: HashMap<u64, Lsn> = HashMap::new();
+    for (entry, _) in analysis.unfinished() {
+        match entry.state {
+            State::Active => drop(unfinished.insert(entry.txn.get(), entry.last)),
+            State::Committed => replayed.freed.extend(entry.chains.into_iter().map(PageId::new)),
+        }
+    }
     if !unfinished.is_empty() {
         replayed.undo = to_take_back(log, &unfinished)?;
     }

@@ -33,7 +33,7 @@ use crate::limits::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, VERIFY_CACHE_BYTES};
 use crate::paged::catalog::{self, CatalogKey};
 use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::first_pages;
-use crate::paged::page::{FilePage, PageId, file_page, header};
+use crate::paged::page::{FilePage, Kind, PageId, file_page, header};
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space;
 use crate::paged::tree::Tree;
@@ -44,7 +44,7 @@ use katydid_wal::{OpenError, StreamInspection, inspect};
 use rows::Rows;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use survey::{Survey, TreeLeaves};
+use survey::Survey;
 
 /// Passes to `rows` everything that is sound in the database in `source`.
 ///
@@ -70,14 +70,33 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
     for (table, root) in &tables.loaded {
         survey.leave_out_replaced(&pool, *table, *root)?;
     }
+    let sound = |page: PageId, lsn: Lsn| replayed.knows(lsn) && !replayed.unfit.contains(&page);
+    // Tables of which some leaves cannot be told from those of a tree that does not count.
+    let mut unsure = HashSet::new();
+    for root in &replayed.freed {
+        if let Some(table) = table_of(&pool, *root)?
+            && !survey.leave_out(&pool, Tree::new(table, *root), &sound)?
+        {
+            unsure.insert(table);
+        }
+    }
+    for (table, root) in &tables.loading {
+        let tree = root.map(|root| Tree::new(*table, root));
+        if !tree.map_or(Ok(false), |tree| survey.leave_out(&pool, tree, &sound))? {
+            unsure.insert(*table);
+        }
+    }
     let known: HashSet<TableId> = tables.names.values().map(|tree| tree.table).collect();
-    for (name, Tree { table, root }) in &tables.names {
+    for (name, tree @ Tree { table, .. }) in &tables.names {
         rows.table(name)?;
-        if let Some(load) = tables.loading.get(table) {
+        if tables.loading.contains_key(table) {
             salvage.notes.push(format!(
                 "a bulk load into table {name:?} was not committed, and its keys were left out"
             ));
-            leave_out_load(&mut survey, &pool, &replayed, *table, (*root, *load))?;
+        }
+        if unsure.contains(table) {
+            // The keys of the leaves that are left out are a loss.
+            survey.keep_only(&pool, *tree, &sound)?;
         }
         let leaves = &survey.leaves(*table);
         let of = Rows { pool: &pool, table: *table, leaves, replayed: &replayed };
@@ -94,27 +113,18 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
     Ok(salvage)
 }
 
-/// Leaves out the leaves of a load of `table` that was not committed. The roots are that of the
-/// table and, if it is known, that of the load. The table may have rows besides: if a load is given
-/// up and its tree cannot be freed, transactions use the table while the tree is left.
-fn leave_out_load(
-    survey: &mut Survey,
-    pool: &Pool,
-    replayed: &Replayed,
-    table: TableId,
-    (root, load): (PageId, Option<PageId>),
-) -> Result<()> {
-    let sound = |page: PageId, lsn: Lsn| replayed.knows(lsn) && !replayed.unfit.contains(&page);
-    let leaves_of = |root| TreeLeaves::of(pool, table, root, &sound);
-    if let Some(load) = load.map(leaves_of).transpose()?.filter(|load| load.is_whole) {
-        survey.keep(table, |leaf| !load.pages.contains(&leaf.page));
-        return Ok(());
+/// Returns the table of the tree with this root; `None` if the page cannot be read, or is no page of
+/// a tree.
+fn table_of(pool: &Pool, root: PageId) -> Result<Option<TableId>> {
+    match pool.read(root) {
+        Ok(page) => Ok(match page.kind() {
+            Some(Kind::Leaf) => Some(page.leaf()?.table()),
+            Some(Kind::Inner) => Some(page.inner()?.table()),
+            _ => None,
+        }),
+        Err(Error::Corrupt { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
-    // Some leaves of the load are not known. So only those leaves count that are the table's for
-    // certain, and the keys of all others are a loss.
-    let own = leaves_of(root)?;
-    survey.keep(table, |leaf| own.pages.contains(&leaf.page));
-    Ok(())
 }
 
 /// Returns the bytes in a page of a damaged database. Fails like [`salvage`].
@@ -127,8 +137,8 @@ pub(crate) fn page_bytes(source: &Arc<dyn Directory>) -> Result<usize> {
 #[derive(Default)]
 struct Tables {
     names: BTreeMap<String, Tree>,
-    /// The bulk loads that were not committed: their tables, and the roots of their trees, as far
-    /// as they can be read.
+    /// The bulk loads that were not committed, also those that were given up and are not freed:
+    /// their tables, and the roots of their trees, as far as they can be read.
     loading: HashMap<TableId, Option<PageId>>,
     /// The committed bulk loads: their tables, and the roots of the trees that are to be freed.
     loaded: Vec<(TableId, PageId)>,

@@ -8,14 +8,16 @@
 //! has returned an older version of one of them, and the leaf with the lower LSN does not count. A
 //! committed bulk load has a second tree with its table's id until this tree is freed (`load`). If
 //! that tree is the table's former one, its root is an empty leaf that covers all keys of the
-//! table, and does not count. A load that is not committed has a tree with its table's id, too: the
-//! leaves of that tree are found through its inner pages, and do not count ([`TreeLeaves`]).
+//! table, and does not count. A load that is not committed has a tree with its table's id, too, and
+//! so has a load that was given up, until its tree is freed. The leaves of such a tree are found
+//! through its inner pages, and do not count ([`Survey::leave_out`]).
 
 use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::ids::TableId;
 use crate::paged::page::{Kind, PageId, map};
 use crate::paged::pool::Pool;
+use crate::paged::tree::Tree;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 
@@ -99,11 +101,23 @@ impl Survey {
         Ok(())
     }
 
-    /// Leaves out the leaves of a table that are not `kept`.
-    pub(super) fn keep(&mut self, table: TableId, kept: impl Fn(&Leaf) -> bool) {
-        if let Some(leaves) = self.leaves.get_mut(&table) {
-            leaves.retain(kept);
+    /// Leaves out the leaves of a tree, as far as its root leads to them. Returns whether these are
+    /// all leaves of the tree.
+    pub(super) fn leave_out(&mut self, pool: &Pool, tree: Tree, sound: &Sound<'_>) -> Result<bool> {
+        let found = TreeLeaves::of(pool, tree, sound)?;
+        if let Some(leaves) = self.leaves.get_mut(&tree.table) {
+            leaves.retain(|leaf| !found.pages.contains(&leaf.page));
         }
+        Ok(found.is_whole)
+    }
+
+    /// Leaves out the leaves of the tree's table to which the root of the tree does not lead.
+    pub(super) fn keep_only(&mut self, pool: &Pool, tree: Tree, sound: &Sound<'_>) -> Result<()> {
+        let found = TreeLeaves::of(pool, tree, sound)?;
+        if let Some(leaves) = self.leaves.get_mut(&tree.table) {
+            leaves.retain(|leaf| found.pages.contains(&leaf.page));
+        }
+        Ok(())
     }
 
     /// Tables that have a leaf.
@@ -122,22 +136,19 @@ impl Survey {
     }
 }
 
-/// The leaves of a tree that can be reached from its root.
-pub(super) struct TreeLeaves {
-    pub(super) pages: HashSet<PageId>,
+/// Returns whether a page with this LSN is what was written, if it can be read.
+pub(super) type Sound<'a> = dyn Fn(PageId, Lsn) -> bool + 'a;
+
+/// The leaves of a tree to which its root leads.
+struct TreeLeaves {
+    pages: HashSet<PageId>,
     /// True if these are all leaves of the tree.
-    pub(super) is_whole: bool,
+    is_whole: bool,
 }
 
 impl TreeLeaves {
-    /// Finds the leaves of the tree of `table` with this root. Does not follow a page that is not
-    /// `sound` although it can be read.
-    pub(super) fn of(
-        pool: &Pool,
-        table: TableId,
-        root: PageId,
-        sound: &dyn Fn(PageId, Lsn) -> bool,
-    ) -> Result<TreeLeaves> {
+    /// Finds the leaves of a tree. Does not follow a page that is not `sound`.
+    fn of(pool: &Pool, Tree { table, root }: Tree, sound: &Sound<'_>) -> Result<TreeLeaves> {
         let mut found = TreeLeaves { pages: HashSet::new(), is_whole: true };
         let (mut left, mut seen) = (vec![root], HashSet::from([root]));
         while let Some(id) = left.pop() {
