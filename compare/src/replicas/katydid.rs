@@ -105,10 +105,7 @@ impl Client for Session<'_> {
         self.last.sequence += 1;
         let set = WriteSet::default().put(TABLE, key, value);
         let options = self.group.options;
-        let committed = self.group.client.write(self.last, set, options)?;
-        if options.durability == Replicated::All && committed.reached != Replicated::All {
-            return Err("a put reached a majority in time, and not all replicas".into());
-        }
+        self.group.client.write(self.last, set, options)?.confirmed()?;
         Ok(())
     }
 }

@@ -32,8 +32,16 @@ use tokio_util::codec::Framed;
 /// Least pause between two tries of a call; the longest pause is twice as long. There is no pause
 /// before a try at a leader that a replica has just named.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Time that a try of a write leaves for the replica's answer, but at most a quarter of the try:
+/// the replica answers before the client stops waiting for it.
+const ANSWER: Duration = Duration::from_millis(250);
 /// Maximum number of kept connections.
 const KEPT_MAX: usize = 512;
+
+/// Time between two tries.
+fn pause() -> Duration {
+    PAUSE.mul_f64(1.0 + fastrand::f64())
+}
 
 /// Sends the calls of a client: finds the leader, and sends a call again after a failure.
 pub(crate) struct Caller {
@@ -180,7 +188,7 @@ impl Caller {
 
     /// Repeats a call until a replica has carried it out, or `wait` is over. Returns an error
     /// together with true if a replica may have an entry of the call in its log.
-    async fn call(&self, mut call: ClientCall, wait: Duration) -> Result<ClientReply, (Error, bool)> {
+    async fn call(&self, call: &mut ClientCall, wait: Duration) -> Result<ClientReply, (Error, bool)> {
         let deadline = Instant::now() + wait.min(WAIT_MAX);
         let (mut maybe, mut redirected) = (false, false);
         // These two calls are answered only after another replica has caught up.
@@ -189,10 +197,11 @@ impl Caller {
         for attempt in 0_usize.. {
             let address = self.address(attempt);
             let limit = deadline.min(Instant::now() + patience.min(WAIT_MAX));
-            if let ClientCall::Write { wait_ms, .. } = &mut call {
-                *wait_ms = limit.duration_since(Instant::now()).as_millis().try_into().unwrap_or(u64::MAX);
+            if let ClientCall::Write { wait_ms, .. } = call {
+                let left = limit.duration_since(Instant::now());
+                *wait_ms = (left - ANSWER.min(left / 4)).as_millis().try_into().unwrap_or(u64::MAX);
             }
-            let (error, named) = match self.ask(&address, &call, limit).await {
+            let (error, named) = match self.ask(&address, call, limit).await {
                 Ok(ClientReply::Refused(refusal)) => match Error::from(refusal) {
                     Error::NotLeader { replica, leader } => {
                         let other =
@@ -237,7 +246,7 @@ impl Caller {
             redirected = named && !redirected;
             let pause = match redirected {
                 true => Duration::ZERO,
-                false => PAUSE.mul_f64(1.0 + fastrand::f64()),
+                false => pause(),
             };
             if Instant::now() + pause >= deadline {
                 return Err((error, maybe));
@@ -248,8 +257,8 @@ impl Caller {
     }
 
     /// Repeats a call that replicas may carry out more than once without harm.
-    pub(crate) async fn repeat(&self, call: ClientCall, wait: Duration) -> Result<ClientReply> {
-        self.call(call, wait).await.map_err(|(error, _)| error)
+    pub(crate) async fn repeat(&self, mut call: ClientCall, wait: Duration) -> Result<ClientReply> {
+        self.call(&mut call, wait).await.map_err(|(error, _)| error)
     }
 
     pub(crate) async fn open_client(&self, wait: Duration) -> Result<u64> {
@@ -266,22 +275,38 @@ impl Caller {
         options: WriteOptions,
     ) -> Result<Committed> {
         set.check()?;
+        let deadline = Instant::now() + options.wait.min(WAIT_MAX);
         let all = options.durability == Replicated::All;
-        let wait_ms = options.wait.as_millis().try_into().unwrap_or(u64::MAX);
-        match self.call(ClientCall::Write { id, set, all, wait_ms }, options.wait).await {
-            Ok(ClientReply::Committed { index, all }) => {
-                let reached = if all { Replicated::All } else { Replicated::Quorum };
-                Ok(Committed { value: (), index, reached })
-            }
-            Ok(reply) => Err(unexpected(&reply)),
-            Err((error, maybe)) => Err(match error {
+        let mut call = ClientCall::Write { id, set, all, wait_ms: 0 };
+        let mut before: Option<Committed> = None;
+        loop {
+            let wait = deadline.saturating_duration_since(Instant::now());
+            let committed = match (self.call(&mut call, wait).await, before) {
+                // A voter that has the entry of a later try has the entries before it as well.
+                (Ok(ClientReply::Committed { unconfirmed, .. }), Some(before)) => {
+                    Committed { unconfirmed: &before.unconfirmed & &unconfirmed, ..before }
+                }
+                (Ok(ClientReply::Committed { index, unconfirmed }), None) => {
+                    Committed { value: (), index, unconfirmed }
+                }
+                (Ok(reply), _) => return Err(unexpected(&reply)),
+                (Err(_), Some(before)) => return Ok(before),
                 // Invariant 2: these errors are true of all tries of the write. Any other error is
                 // true only of the last try, because the replicas may have applied an earlier try
                 // and forgotten it.
-                Error::Cancelled { .. } | Error::Unknown { .. } => error,
-                _ if maybe => Error::Unknown { id, reason: UnknownReason::TimedOut },
-                error => error,
-            }),
+                (Err((error @ (Error::Cancelled { .. } | Error::Unknown { .. }), _)), None) => {
+                    return Err(error);
+                }
+                (Err((_, true)), None) => return Err(Error::Unknown { id, reason: UnknownReason::TimedOut }),
+                (Err((error, false)), None) => return Err(error),
+            };
+            let pause = pause();
+            if committed.unconfirmed.is_empty() || Instant::now() + pause >= deadline {
+                return Ok(committed);
+            }
+            // The replica waited as long as one try takes. The next try waits for the other voters.
+            before = Some(committed);
+            tokio::time::sleep(pause).await;
         }
     }
 

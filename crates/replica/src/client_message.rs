@@ -65,7 +65,7 @@ pub(crate) enum ClientReply {
     Client(u64),
     Committed {
         index: u64,
-        all: bool,
+        unconfirmed: BTreeSet<ReplicaId>,
     },
     /// True if the request has committed, false if it never will.
     Resolved(bool),

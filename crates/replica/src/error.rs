@@ -7,6 +7,7 @@
 
 use crate::ids::{ReplicaId, RequestId};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,6 +169,24 @@ pub enum Error {
     InCallback,
 }
 
+/// A committed write that not every voter confirmed in time.
+///
+/// A majority of the voters has the write on its devices. The voters that did not confirm it may
+/// have it as well, or get it later. [`Committed::confirmed`](crate::Committed::confirmed) returns
+/// this error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the write has committed as entry {index} of the Raft log, but {} did not confirm it in time",
+    Replicas(unconfirmed)
+)]
+#[non_exhaustive]
+pub struct NotAll {
+    /// Index of the write's entry in the Raft log.
+    pub index: u64,
+    /// The voters that did not confirm in time that they have the entry.
+    pub unconfirmed: BTreeSet<ReplicaId>,
+}
+
 /// The reason for an unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
@@ -209,6 +228,20 @@ impl std::fmt::Display for LeaderSuffix<'_> {
             Some((id, address)) => write!(f, "; replica {id} at {address} is"),
             None => f.write_str("; no leader is known"),
         }
+    }
+}
+
+struct Replicas<'a>(&'a BTreeSet<ReplicaId>);
+
+impl std::fmt::Display for Replicas<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.len() == 1 { "replica" } else { "replicas" })?;
+        let mut separator = " ";
+        for id in self.0 {
+            write!(f, "{separator}{id}")?;
+            separator = ", ";
+        }
+        Ok(())
     }
 }
 

@@ -136,7 +136,7 @@ fn frames() -> Vec<Frame> {
         range.to_frame(),
         ClientCall::Initialize { members }.to_frame(),
         ClientReply::Status(status).to_frame(),
-        ClientReply::Committed { index: 9, all: false }.to_frame(),
+        ClientReply::Committed { index: 9, unconfirmed: [3].into() }.to_frame(),
         ClientReply::Value(Some(vec![7; 90].into())).to_frame(),
         ClientReply::Rows { rows: rows(), is_whole: false }.to_frame(),
         ClientReply::Refused(Refusal::NotLeader { replica: 1, leader: Some((2, "b:1".to_owned())) })

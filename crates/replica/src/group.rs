@@ -200,7 +200,7 @@ impl Group {
         let tell = move |outcome| drop(told.send(outcome));
         // A separate task follows the write to its end, even if the caller stops waiting.
         tokio::spawn(self.waiting.clone().follow(written, id, options, None, tell));
-        Ok(answer.await.map_err(|_| Error::Closed)??.0)
+        Ok(answer.await.map_err(|_| Error::Closed)??.applied)
     }
 
     /// Writes a set, and passes the outcome to the callback. If the task is dropped, the callback
@@ -352,8 +352,8 @@ impl Group {
                 let callback = PendingCallback::new(move |outcome| drop(sender.send(outcome)), Error::Closed);
                 // A task of its own follows the write to its end, even if the client disconnects.
                 tokio::spawn(self.write(id, set, options, callback));
-                let Committed { index, reached, .. } = outcome.await.expect("the callback is called")?;
-                Ok(ClientReply::Committed { index, all: reached == Replicated::All })
+                let Committed { index, unconfirmed, .. } = outcome.await.expect("the callback is called")?;
+                Ok(ClientReply::Committed { index, unconfirmed })
             }
             ClientCall::Resolve { id } => {
                 Ok(ClientReply::Resolved(self.resolve(id).await? == Outcome::Committed))

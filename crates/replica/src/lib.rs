@@ -76,7 +76,7 @@ mod writing;
 pub use caller::Rows;
 pub use client::{Client, ClientOptions};
 pub use client_message::ReadAt;
-pub use error::{Error, Result, UnknownReason};
+pub use error::{Error, NotAll, Result, UnknownReason};
 pub use frame::{Frame, FrameCodec, FrameError, HEADER_BYTES, PAYLOAD_BYTES_MAX};
 #[doc(hidden)]
 pub use fuzz::fuzz_targets;

@@ -157,8 +157,10 @@ pub enum Replicated {
     /// A majority of the voters. The write survives the loss of any minority.
     #[default]
     Quorum,
-    /// Every voter. If the last voters take longer than [`WriteOptions::wait`], a write that has
-    /// committed is acknowledged as with [`Replicated::Quorum`].
+    /// Every voter. If voters take longer than [`WriteOptions::wait`], a write that has committed
+    /// is acknowledged all the same, and [`Committed::unconfirmed`] names them.
+    ///
+    /// [`Committed::unconfirmed`]: crate::Committed::unconfirmed
     All,
 }
 
@@ -168,8 +170,8 @@ pub struct WriteOptions {
     /// Condition for acknowledging the write. Default: [`Replicated::Quorum`].
     pub durability: Replicated,
     /// Maximum time to wait for the condition `durability`. After a time-out the outcome is
-    /// unknown; with [`Replicated::All`] a write that has committed is acknowledged as with
-    /// [`Replicated::Quorum`]. Default: 10 s.
+    /// unknown, except that a write with [`Replicated::All`] is acknowledged if it has committed.
+    /// Default: 10 s.
     pub wait: Duration,
 }
 

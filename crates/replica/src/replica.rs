@@ -8,7 +8,7 @@ use crate::certifier::Refusal;
 use crate::error::{Error, Result, UnknownReason};
 use crate::group::Group;
 use crate::ids::{ReplicaId, RequestId};
-use crate::options::{ReplicaOptions, Replicated, WriteOptions};
+use crate::options::{ReplicaOptions, WriteOptions};
 use crate::place::Folder;
 use crate::runtime::{WAIT_MAX, is_thread_of};
 use crate::status::Status;
@@ -253,7 +253,7 @@ impl Replica {
                     // still leads.
                     let group = self.group();
                     self.run(async move { group.confirm(&certifier, options.wait).await })?;
-                    return ran.map(|value| Committed { value, index, reached: Replicated::Quorum });
+                    return ran.map(|value| Committed { value, index, unconfirmed: BTreeSet::new() });
                 }
             };
             set.check()?;
@@ -274,8 +274,8 @@ impl Replica {
                     let tell = move |answer| callback.call(committed(id, answer));
                     let waiting = self.shared.group.waiting.clone();
                     self.shared.handle.spawn(waiting.follow(written, Some(id), options, Some(permit), tell));
-                    let Committed { index, reached, .. } = outcome.recv().expect(CALLED)?;
-                    return Ok(Committed { value, index, reached });
+                    let Committed { index, unconfirmed, .. } = outcome.recv().expect(CALLED)?;
+                    return Ok(Committed { value, index, unconfirmed });
                 }
                 (Err(Refusal::Conflict(number)), _) => certifier.wait(number, CONFLICT_WAIT),
                 _ => {}

@@ -13,7 +13,7 @@
 //!    waiting.
 
 use crate::certifier::{Certifier, Number};
-use crate::error::{Error, Result, UnknownReason};
+use crate::error::{Error, NotAll, Result, UnknownReason};
 use crate::ids::{ReplicaId, RequestId};
 use crate::machine::Machine;
 use crate::options::{Replicated, WriteOptions};
@@ -24,13 +24,14 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader};
 use openraft::impls::ProgressResponder;
 use openraft::raft::ClientWriteResult;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 /// A committed write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed<T = ()> {
     /// Value that the transaction's body returned. If an earlier try of the write was applied, the
     /// body of this call had no effect.
@@ -38,9 +39,23 @@ pub struct Committed<T = ()> {
     /// Index of the write's entry in the Raft log. If nothing was written: index of the last entry
     /// in the state that was read.
     pub index: u64,
-    /// The condition that was met. [`Replicated::Quorum`] for a write with [`Replicated::All`]
-    /// means that not all voters had the entry in time.
-    pub reached: Replicated,
+    /// For a write with [`Replicated::All`]: the voters that did not confirm within
+    /// [`WriteOptions::wait`] that they have the entry on their devices. Empty if all voters did,
+    /// or if the write asked for a majority.
+    pub unconfirmed: BTreeSet<ReplicaId>,
+}
+
+impl<T> Committed<T> {
+    /// Returns this write if every voter of which it waited for a confirmation has confirmed it.
+    ///
+    /// # Errors
+    /// [`NotAll`] names the voters that have not. The write has committed nevertheless.
+    pub fn confirmed(self) -> Result<Self, NotAll> {
+        match self.unconfirmed.is_empty() {
+            true => Ok(self),
+            false => Err(NotAll { index: self.index, unconfirmed: self.unconfirmed }),
+        }
+    }
 }
 
 /// The final outcome of a request, which [`Replica::resolve`](crate::Replica::resolve) returns.
@@ -103,6 +118,15 @@ pub(crate) struct Written {
     pub(crate) answer: Answer,
 }
 
+/// An applied entry of the Raft log.
+pub(crate) struct Entry {
+    /// The state machine's answer.
+    pub(crate) applied: Applied,
+    pub(crate) index: u64,
+    /// See [`Committed::unconfirmed`].
+    pub(crate) unconfirmed: BTreeSet<ReplicaId>,
+}
+
 /// Receiver of the group's answer.
 pub(crate) type Answer = openraft::alias::OneshotReceiverOf<Types, ClientWriteResult<Types>>;
 
@@ -140,7 +164,7 @@ impl Waiting {
         id: Option<RequestId>,
         options: WriteOptions,
         permit: Option<OwnedSemaphorePermit>,
-        tell: impl FnOnce(Result<(Applied, u64, Replicated)>) + Send + 'static,
+        tell: impl FnOnce(Result<Entry>) + Send + 'static,
     ) {
         let deadline = Instant::now() + options.wait.min(WAIT_MAX);
         let Written { certifier, number, mut answer } = written;
@@ -158,11 +182,11 @@ impl Waiting {
             Ok(Ok(response)) => {
                 certifier.applied(number, response.log_id.index);
                 let index = response.log_id.index;
-                let reached = match options.durability {
-                    Replicated::All if tell.is_some() => self.all_have(index, deadline).await,
-                    _ => Replicated::Quorum,
+                let unconfirmed = match options.durability {
+                    Replicated::All if tell.is_some() => self.unconfirmed(index, deadline).await,
+                    _ => BTreeSet::new(),
                 };
-                Ok((response.data, index, reached))
+                Ok(Entry { applied: response.data, index, unconfirmed })
             }
             Ok(Err(ClientWriteError::ForwardToLeader(forward))) => {
                 certifier.refused(number);
@@ -194,41 +218,48 @@ impl Waiting {
         Error::NotLeader { replica: self.replica, leader }
     }
 
-    /// Waits until all voters have the entry at `index` on their devices, and returns the condition
-    /// that was met by `deadline`.
-    async fn all_have(&self, index: u64, deadline: Instant) -> Replicated {
+    /// Waits until all voters have the entry at `index` on their devices, or until `deadline`.
+    /// Returns the voters that have not confirmed the entry.
+    async fn unconfirmed(&self, index: u64, deadline: Instant) -> BTreeSet<ReplicaId> {
         let mut metrics = self.raft.metrics();
-        let all = async {
+        // A replica that has lost its leadership knows only of its own log.
+        let voters = metrics.borrow_and_update().membership_config.membership().clone();
+        let mut unconfirmed: BTreeSet<_> = voters.voter_ids().filter(|id| *id != self.replica).collect();
+        let confirmed = async {
             loop {
                 {
                     let now = metrics.borrow_and_update();
-                    let Some(matched) = &now.replication else { return Replicated::Quorum };
-                    let has =
-                        |voter| matched.get(&voter).is_some_and(|id| id.is_some_and(|id| id.index >= index));
-                    if now.membership_config.membership().voter_ids().all(has) {
-                        return Replicated::All;
+                    let Some(matched) = &now.replication else { return };
+                    let lacks = |id: &ReplicaId| {
+                        !matched.get(id).is_some_and(|id| id.is_some_and(|id| id.index >= index))
+                    };
+                    unconfirmed = now.membership_config.membership().voter_ids().filter(lacks).collect();
+                    if unconfirmed.is_empty() {
+                        return;
                     }
                 }
                 if metrics.changed().await.is_err() {
-                    return Replicated::Quorum;
+                    return;
                 }
             }
         };
-        tokio::time::timeout_at(deadline, all).await.unwrap_or(Replicated::Quorum)
+        let _in_time = tokio::time::timeout_at(deadline, confirmed).await;
+        unconfirmed
     }
 }
 
 /// Turns the answer to a write's entry into the result of the write.
-pub(crate) fn committed(id: RequestId, answer: Result<(Applied, u64, Replicated)>) -> Result<Committed> {
-    match answer? {
-        (Applied::Written, index, reached) => Ok(Committed { value: (), index, reached }),
-        (Applied::UnknownClient, ..) => Err(Error::UnknownClient { id }),
-        (Applied::TooOld, ..) => Err(Error::TooOld { id }),
-        (Applied::Inadmissible, ..) => {
+pub(crate) fn committed(id: RequestId, answer: Result<Entry>) -> Result<Committed> {
+    let Entry { applied, index, unconfirmed } = answer?;
+    match applied {
+        Applied::Written => Ok(Committed { value: (), index, unconfirmed }),
+        Applied::UnknownClient => Err(Error::UnknownClient { id }),
+        Applied::TooOld => Err(Error::TooOld { id }),
+        Applied::Inadmissible => {
             let reason = "replicas of this version refuse it".into();
             Err(Error::Inadmissible { table: String::new(), reason })
         }
-        (Applied::Cancelled | Applied::Nothing | Applied::Client(_), ..) => Err(Error::Cancelled { id }),
+        Applied::Cancelled | Applied::Nothing | Applied::Client(_) => Err(Error::Cancelled { id }),
     }
 }
 
@@ -249,8 +280,8 @@ mod tests {
                 Error::Closed,
             )
         };
-        let committed = Committed { value: (), index: 7, reached: Replicated::Quorum };
-        callback().call(Ok(committed));
+        let committed = Committed { value: (), index: 7, unconfirmed: BTreeSet::from([2]) };
+        callback().call(Ok(committed.clone()));
         drop(callback());
         let mut queued = callback();
         let id = RequestId { client: 1, sequence: 2 };
@@ -260,6 +291,6 @@ mod tests {
         let [Ok(first), Err(Error::Closed), Err(Error::Unknown { id: asked, reason })] = &outcomes[..] else {
             panic!("{outcomes:?}");
         };
-        assert_eq!((*first, *asked, *reason), (committed, id, UnknownReason::Stopped));
+        assert_eq!((first, *asked, *reason), (&committed, id, UnknownReason::Stopped));
     }
 }

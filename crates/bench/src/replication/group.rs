@@ -10,7 +10,7 @@
 //! | `InFlight` | number of a client's commits without an outcome | none: no other lock is held |
 
 use katydid_replica as replica;
-use katydid_replica::{ReadAt, Replicated, RequestId, Write, WriteOptions, WriteSet};
+use katydid_replica::{ReadAt, RequestId, Write, WriteOptions, WriteSet};
 use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};
 use std::ops::Bound;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -151,15 +151,9 @@ impl GroupTransaction<'_> {
 }
 
 /// Translates the outcome of a commit for the driver.
-fn outcome(asked: Replicated, committed: replica::Result<replica::Committed>) -> Result<()> {
-    match committed {
-        Ok(committed) if asked == Replicated::All && committed.reached != Replicated::All => {
-            let text = "a commit reached a majority of the voters in time, and not all".to_owned();
-            Err(StoreError::Failed(text.into()))
-        }
-        Ok(_) => Ok(()),
-        Err(error) => Err(failed(error)),
-    }
+fn outcome(committed: replica::Result<replica::Committed>) -> Result<()> {
+    let confirmed = committed.map_err(failed)?.confirmed();
+    confirmed.map(drop).map_err(|error| StoreError::Failed(error.into()))
 }
 
 impl Transaction for GroupTransaction<'_> {
@@ -224,7 +218,7 @@ impl Transaction for GroupTransaction<'_> {
         }
         let (client, options) = (self.client.client.clone(), self.client.options);
         let (id, set) = self.request();
-        outcome(options.durability, client.write(id, set, options))
+        outcome(client.write(id, set, options))
     }
 
     fn commit_with(self, done: impl FnOnce(Result<()>) + Send + 'static) {
@@ -236,7 +230,7 @@ impl Transaction for GroupTransaction<'_> {
         let (id, set) = self.request();
         in_flight.begin();
         client.write_with(id, set, options, move |committed| {
-            done(outcome(options.durability, committed));
+            done(outcome(committed));
             in_flight.end();
         });
     }

@@ -313,7 +313,8 @@ impl Loading<'_> {
             }
         }
         if !parsed.is_empty() {
-            self.commit(&parsed)?;
+            let first = batch.records.first().map_or(0, |record| record.number);
+            self.commit(first, &parsed)?;
             let (lines, started, unit) = (self.lines, self.started, self.unit());
             let fraction = (self.length > 0).then(|| batch.bytes_read as f64 / self.length as f64);
             self.progress.show(fraction, || {
@@ -331,8 +332,12 @@ impl Loading<'_> {
         }
     }
 
-    fn commit(&mut self, entries: &Entries) -> Result<()> {
-        (self.commit)(entries)?;
+    /// Commits the records that begin with number `first`.
+    fn commit(&mut self, first: u64, entries: &Entries) -> Result<()> {
+        (self.commit)(entries).map_err(|failure| match failure {
+            Failure::Failed(why) => self.bad_batch(first, entries.len() as u64, &why),
+            failure => failure,
+        })?;
         self.lines += entries.len() as u64;
         self.bytes += entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         if !self.acks {
@@ -364,6 +369,19 @@ impl Loading<'_> {
                 lines => format!("the {lines} {unit}s before it are durable"),
             }
         ))
+    }
+
+    fn bad_batch(&self, first: u64, count: u64, why: &str) -> Failure {
+        let unit = self.unit();
+        let records = match count {
+            1 => format!("{unit} {first}"),
+            count => format!("{unit}s {first} to {}", first + count - 1),
+        };
+        let before = match self.lines {
+            1 => format!("1 {unit} was"),
+            lines => format!("{lines} {unit}s were"),
+        };
+        Failure::failed(format_args!("{}: {records}: {why}; {before} acknowledged before", self.name))
     }
 
     fn report(&self) -> String {

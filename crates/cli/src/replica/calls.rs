@@ -110,6 +110,9 @@ impl Scan {
 #[derive(Debug, Args)]
 struct Acknowledged {
     /// Wait until every voter has the write, not only a majority
+    ///
+    /// If a voter does not confirm within --wait that it has the write, the command fails and names
+    /// the voter, although the write has committed.
     #[arg(long)]
     all: bool,
     /// Give up after this time; the outcome of the write is then unknown
@@ -123,16 +126,15 @@ impl Acknowledged {
         WriteOptions { durability, wait: self.wait }
     }
 
-    /// Commits a write set, as the first write of a new session.
-    fn write(&self, client: &Client, set: WriteSet) -> Result<()> {
-        let id = RequestId { client: client.open_client().map_err(failed)?, sequence: 1 };
+    fn write(&self, client: &Client, id: RequestId, set: WriteSet) -> Result<()> {
         let committed = client.write(id, set, self.options()).map_err(failed)?;
-        match self.all && committed.reached != Replicated::All {
-            true => Err(Failure::failed(
-                "the write is committed at a majority, but not every voter had it within --wait",
-            )),
-            false => Ok(()),
-        }
+        committed.confirmed().map(drop).map_err(Failure::failed)
+    }
+
+    /// Commits a write set, as the first write of a new session.
+    fn write_once(&self, client: &Client, set: WriteSet) -> Result<()> {
+        let id = RequestId { client: client.open_client().map_err(failed)?, sequence: 1 };
+        self.write(client, id, set)
     }
 }
 
@@ -171,7 +173,7 @@ impl Put {
             (None, None) => return Err(Failure::usage("a value is needed")),
         };
         let set = WriteSet::default().put(&self.table, key, value);
-        self.acknowledged.write(&self.group.client()?, set)
+        self.acknowledged.write_once(&self.group.client()?, set)
     }
 }
 
@@ -194,7 +196,7 @@ pub struct Delete {
 impl Delete {
     pub fn run(self) -> Result<()> {
         let set = WriteSet::default().delete(&self.table, key(&self.key)?);
-        self.acknowledged.write(&self.group.client()?, set)
+        self.acknowledged.write_once(&self.group.client()?, set)
     }
 }
 
@@ -202,6 +204,7 @@ impl Delete {
 ///
 /// Each batch of lines is one transaction, and is acknowledged when a majority has it on its
 /// devices. If the leader fails, the command sends the batch again, and the group applies it once.
+/// A batch that fails ends the load, and the message names its lines.
 /// The formats are those of `katydid load`.
 #[derive(Debug, Args)]
 #[command(
@@ -226,7 +229,7 @@ impl Load {
             let put =
                 |set: WriteSet, (key, value): &(Vec<u8>, Vec<u8>)| set.put(self.source.table(), key, value);
             let set = entries.iter().fold(WriteSet::default(), put);
-            client.write(id, set, self.acknowledged.options()).map(drop).map_err(failed)
+            self.acknowledged.write(&client, id, set)
         })
     }
 }

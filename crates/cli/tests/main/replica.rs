@@ -1,7 +1,7 @@
 //! `replica`: the demonstration, one replica from configuration to shutdown, and the output of its
 //! clients.
 
-use crate::program::{collected, command, in_repository, run};
+use crate::program::{Done, collected, command, in_repository, run};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -210,6 +210,49 @@ fn ycsb_drives_a_group_and_counts_what_was_acknowledged() {
     ycsb("--records 20 --engine memory").expect_error(2, "cannot be used with");
     run(["bench", "ycsb", "--all"]).expect_error(2, "--replicas");
     replica.end(rustix::process::Signal::TERM);
+}
+
+#[test]
+fn a_write_to_all_names_the_voters_that_lack_it_and_a_load_also_the_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |id: u64| {
+        let folder = dir.path().join(id.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let config = configure(&folder, "127.0.0.1:0");
+        let text = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, text.replace("id = 5", &format!("id = {id}"))).unwrap();
+        Running::start(&config)
+    };
+    let replicas = [start(1), start(2)];
+    let addresses = replicas.each_ref().map(|replica| replica.address.as_str());
+    // The third voter never runs.
+    let members = [format!("1={}", addresses[0]), format!("2={}", addresses[1]), "3=127.0.0.1:1".to_owned()];
+    run(["replica", "init", "--at", addresses[0]].into_iter().chain(members.each_ref().map(|it| &**it)))
+        .expect(0);
+    let at = addresses.join(",");
+    let lines = dir.path().join("fruit.tsv");
+    std::fs::write(&lines, "apple\tred\nbanana\tyellow\nplum\tblue\n").unwrap();
+    let load = format!("load fruit {} --batch 2", lines.display());
+    // The error is another one if the machine is too slow for a majority to confirm in this time.
+    let write = |words: &str| {
+        let run = |wait| run(format!("replica {words} --at {at} --all --wait {wait}").split(' '));
+        let is_unknown = |done: &Done| done.err.contains("is unknown");
+        ["2s", "10s", "60s"].into_iter().map(run).find(|done| !is_unknown(done)).unwrap()
+    };
+    let put = write("put fruit fig green");
+    assert!(put.err.contains("replica 3 did not confirm it in time"), "{put:?}");
+    put.expect(1);
+    let loaded = write(&load);
+    let expected = format!("{}: lines 1 to 2: the write has committed as entry ", lines.display());
+    assert!(loaded.err.contains(&expected), "{loaded:?}");
+    let expected = "but replica 3 did not confirm it in time; 0 lines were acknowledged before";
+    assert!(loaded.err.contains(expected), "{loaded:?}");
+    assert!(loaded.expect(1).starts_with("acknowledged 0 lines"));
+    let scanned = run(["replica", "scan", "--at", &at, "fruit"]).expect(0);
+    assert_eq!(scanned, "apple\tred\nbanana\tyellow\nfig\tgreen\n");
+    for replica in replicas {
+        replica.end(rustix::process::Signal::TERM);
+    }
 }
 
 /// Returns the first key of the records.

@@ -24,7 +24,7 @@ fn a_commit_is_at_every_replica_and_survives_restarts() {
             WriteSet::default().put("t", "a", "1").put("t", "b", "2").delete("t", "a").create_table("u");
         let all = WriteOptions { durability: Replicated::All, wait: LONG };
         let committed = leader.write(request(client, 1), set, all).expect("commit");
-        assert_eq!(committed.reached, Replicated::All);
+        assert_eq!(committed.unconfirmed, [].into());
         let b = vec![(b"b".to_vec(), b"2".to_vec())];
         assert_eq!(leader.read(|view| view.range("t", .., 9)).expect("read"), b);
         for replica in cluster.open.values() {
@@ -93,11 +93,39 @@ fn a_write_that_not_all_have_in_time_has_committed_all_the_same() {
     let put = || WriteSet::default().put("t", "k", "v");
     let short = WriteOptions { durability: Replicated::All, wait: Duration::from_secs(3) };
     let committed = leader.write(request(client, 1), put(), short).expect("commit");
-    assert_eq!(committed.reached, Replicated::Quorum);
+    assert_eq!(committed.unconfirmed, [away].into());
+    let error = committed.clone().confirmed().expect_err("a follower is cut off");
+    assert_eq!((error.index, error.unconfirmed), (committed.index, [away].into()));
+    let remote = Client::new(ClientOptions::new([leader.address()])).expect("a client");
+    let committed = remote.write(request(client, 2), put(), short).expect("commit");
+    assert_eq!(committed.unconfirmed, [away].into());
     cluster.heal();
     let all = WriteOptions { durability: Replicated::All, wait: LONG };
-    let committed = cluster.leader().write(request(client, 2), put(), all).expect("commit");
-    assert_eq!(committed.reached, Replicated::All);
+    let committed = cluster.leader().write(request(client, 3), put(), all).expect("commit");
+    assert_eq!(committed.unconfirmed, [].into());
+}
+
+#[test]
+fn a_client_waits_for_all_voters_longer_than_for_one_answer() {
+    let cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader();
+    let away = (1..=3).find(|id| *id != leader.status().id).expect("a follower");
+    let mut options = ClientOptions::new(cluster.open.values().map(Replica::address));
+    options.patience = Duration::from_millis(200);
+    let client = Client::new(options).expect("a client");
+    let session = client.open_client().expect("a session");
+    cluster.isolate(away);
+    let before = leader.status().last_index;
+    let all = WriteOptions { durability: Replicated::All, wait: LONG };
+    let (sender, outcome) = std::sync::mpsc::channel();
+    client.write_with(request(session, 1), WriteSet::default().put("t", "k", "v"), all, move |outcome| {
+        sender.send(outcome).expect("the test listens");
+    });
+    // Each try adds an entry.
+    leader.wait_until(LONG, move |status| status.last_index >= before + 3).expect("three tries");
+    cluster.heal();
+    let committed = outcome.recv().expect("the callback is called").expect("commit");
+    assert_eq!(committed.unconfirmed, [].into());
 }
 
 #[test]

@@ -51,8 +51,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a forgotten write is called uncommitted",
         file: "crates/replica/src/caller.rs",
-        old: "Error::Cancelled { .. } | Error::Unknown { .. } => error,",
-        new: "Error::Cancelled { .. } | Error::TooOld { .. } | Error::UnknownClient { .. } | Error::Unknown { .. } => error,",
+        old: "error @ (Error::Cancelled { .. } | Error::Unknown { .. })",
+        new: "error @ (Error::Cancelled { .. } | Error::TooOld { .. } | Error::UnknownClient { .. } | Error::Unknown { .. })",
         tests: CALLER,
     },
     Mutant {
