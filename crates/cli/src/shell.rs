@@ -23,12 +23,13 @@ use std::path::PathBuf;
 /// Run commands from a terminal or from standard input on one database
 ///
 /// The command `help` lists the commands. Without `begin` each command is a transaction of its own.
+/// Tables are created outside of transactions, by `create` or by a `put` without `begin`.
 /// The database is created if it is missing. Other programs can read it while the shell runs. The
 /// history of a terminal is kept in ~/.katydid_history. If standard input is no terminal, the shell
 /// continues after a failed command, and its exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid shell --dir ./db\n  \
-                        printf 'begin\\nput fruit apple red\\nput fruit pear green\\ncommit\\n' | katydid shell --dir ./db")]
+                        printf 'create fruit\\nbegin\\nput fruit apple red\\nput fruit pear green\\ncommit\\n' | katydid shell --dir ./db")]
 pub struct Shell {
     #[command(flatten)]
     engine: EngineFlags,
@@ -36,18 +37,44 @@ pub struct Shell {
     place: DatabaseDir,
 }
 
-const HELP: &str = "\
-get TABLE KEY              print the value of a key
-put TABLE KEY VALUE        set the value of a key; creates the table if it is missing
-delete TABLE KEY           remove a key
-scan TABLE [PREFIX]        print keys and values, in the order of keys
-count TABLE [PREFIX]       print the number of keys
-tables                     print the names of all tables
-begin, commit, rollback    begin or end a transaction of several commands
-stat                       print positions and counters
-help                       print this list
-quit                       end the shell, and roll back an open transaction
-A word with blanks stands in \"quotes\". \\xNN is a byte, \\\\ a backslash, \\\" a quote, and \\t, \\n and \\r are control characters.";
+/// The commands: name, arguments, and effect.
+const COMMANDS: [(&str, &str, &str); 13] = [
+    ("get", "TABLE KEY", "print the value of a key"),
+    ("put", "TABLE KEY VALUE", "set the value of a key; outside of a transaction, create a missing table"),
+    ("delete", "TABLE KEY", "remove a key"),
+    ("scan", "TABLE [PREFIX]", "print keys and values, in the order of keys"),
+    ("count", "TABLE [PREFIX]", "print the number of keys"),
+    ("create", "TABLE", "create a table if it is missing, at once; a rollback does not remove it"),
+    ("tables", "", "print the names of all tables"),
+    ("begin", "", "begin a transaction of several commands"),
+    ("commit", "", "commit the open transaction"),
+    ("rollback", "", "roll back the open transaction"),
+    ("stat", "", "print positions and counters"),
+    ("help", "", "print this list"),
+    ("quit", "", "end the shell, and roll back an open transaction; also: exit"),
+];
+
+/// Writing of words with blanks and of bytes.
+const WORDS: &str = "A word with blanks stands in \"quotes\". \\xNN is a byte, \\\\ a backslash, \\\" a quote, and \\t, \\n and \\r are control characters.";
+
+/// Returns the list of commands.
+fn help() -> String {
+    let line = |(name, arguments, effect): &_| format!("{:<27}{effect}\n", format!("{name} {arguments}"));
+    COMMANDS.iter().map(line).chain([WORDS.to_owned()]).collect()
+}
+
+/// Makes the failure of a line whose command is unknown or has the wrong number of arguments.
+fn wrong(command: &[u8], given: usize) -> Failure {
+    let command = text::escaped(command);
+    let name = if command == "exit" { "quit" } else { &command };
+    match COMMANDS.iter().find(|(known, ..)| *known == name) {
+        Some((_, "", _)) => Failure::failed(format_args!("{command} takes no arguments")),
+        Some((_, arguments, _)) => {
+            Failure::failed(format_args!("{command} takes the arguments {arguments}; the line has {given}"))
+        }
+        None => Failure::failed(format_args!("there is no command {command:?}; try help")),
+    }
+}
 
 impl Shell {
     pub fn run(self) -> Result<()> {
@@ -143,23 +170,15 @@ impl Session<'_> {
             (b"scan", [table, prefix]) => self.scan(&name(table)?, prefix)?,
             (b"count", [table]) => self.count(&name(table)?, b"")?,
             (b"count", [table, prefix]) => self.count(&name(table)?, prefix)?,
+            (b"create", [table]) => drop(self.database.table(&name(table)?)?),
             (b"tables", []) => self.tables()?,
             (b"stat", []) => self.stat()?,
             (b"begin", []) => self.begin()?,
             (b"commit", []) => drop(self.ending()?.commit()?),
             (b"rollback", []) => self.ending()?.rollback()?,
-            (b"help", []) => say(HELP)?,
+            (b"help", []) => say(help())?,
             (b"quit" | b"exit", []) => return Ok(Next::Quit),
-            (command, arguments) => {
-                let command = text::escaped(command);
-                let usage = HELP.lines().find(|line| line.split([' ', ',']).next() == Some(&command));
-                return Err(match usage {
-                    Some(usage) => {
-                        Failure::failed(format_args!("{} words after {command}: {usage}", arguments.len()))
-                    }
-                    None => Failure::failed(format_args!("there is no command {command:?}; try help")),
-                });
-            }
+            (command, arguments) => return Err(wrong(command, arguments.len())),
         }
         Ok(Next::Line)
     }
@@ -189,7 +208,16 @@ impl Session<'_> {
     }
 
     fn put(&self, name: &str, key: &[u8], value: &[u8]) -> Result<()> {
-        let table = self.database.table(name)?;
+        let table = match &self.txn {
+            // A creation is a transaction of its own, so a rollback would keep the table.
+            Some(_) => self.database.open_table(name)?.ok_or_else(|| {
+                Failure::failed(format_args!(
+                    "there is no table {name:?}, and put creates no table in a transaction; first run: \
+                     create {name:?}"
+                ))
+            })?,
+            None => self.database.table(name)?,
+        };
         Ok(self.within(|txn| txn.put(&table, key, value))?)
     }
 

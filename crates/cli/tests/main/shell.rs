@@ -20,16 +20,18 @@ fn several_commands_are_one_transaction() {
 #[test]
 fn what_cannot_be_done_is_told_and_the_rest_is_done() {
     let dir = tempfile::tempdir().unwrap();
-    let input = b"put t k v\nget t none\nget u k\nfrob\nput t k\nput t \"open\ncommit\nbegin\nbegin\ncommit\nget t k\nstat\nhelp\n";
+    let input = b"put t k v\nget t none\nget u k\nfrob\nput t k\nput t \"open\ncommit\nbegin\nbegin\ncommit x\ncommit\nget t k\nstat\nexit now\nhelp\n";
     let done = run_with_input(dir.path(), "shell --segment 4MiB", input);
     let expected = [
         "key \"none\" is not in table \"t\"",
         "there is no table \"u\"; there are: t",
         "there is no command \"frob\"",
-        "2 words after put: put TABLE KEY VALUE",
+        "put takes the arguments TABLE KEY VALUE; the line has 2",
         "a quote is left open",
         "no transaction is open",
         "a transaction is open already",
+        "commit takes no arguments",
+        "exit takes no arguments",
     ];
     let lines: Vec<&str> = done.err.lines().filter(|line| line.starts_with("katydid: ")).collect();
     assert_eq!(lines.len(), expected.len(), "{}", done.err);
@@ -37,9 +39,25 @@ fn what_cannot_be_done_is_told_and_the_rest_is_done() {
         assert!(line.contains(expected), "{line}");
     }
     assert!(
-        done.out.starts_with("v\ntables              1\n") && done.out.contains("begin, commit, rollback"),
+        done.out.starts_with("v\ntables              1\n")
+            && done.out.contains("commit                     commit the open transaction\n"),
         "{}",
         done.out
     );
     done.expect(1);
+}
+
+/// The engines create tables in transactions of their own, so a rollback could not undo a creation.
+#[test]
+fn a_transaction_creates_no_table() {
+    for engine in ["paged", "memory"] {
+        let dir = tempfile::tempdir().unwrap();
+        let input = b"begin\nput fruit apple red\ntables\ncreate fruit\nput fruit apple green\nrollback\ncount fruit\n\
+            begin\nput fruit apple blue\ncommit\ncreate fruit\nput nuts hazel brown\nscan fruit\ntables\n";
+        let done = run_with_input(dir.path(), &format!("shell --segment 4MiB --engine {engine}"), input);
+        let lines: Vec<&str> = done.err.lines().filter(|line| line.starts_with("katydid: ")).collect();
+        let refused = "katydid: there is no table \"fruit\", and put creates no table in a transaction; first run: create \"fruit\"";
+        assert_eq!(lines, [refused]);
+        assert_eq!(done.expect(1), "0\napple\tblue\nfruit\nnuts\n");
+    }
 }
