@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use clap::Args;
 use katydid::{
     Access, AdvancedOptions, CommitDependencies, Database, EngineKind, EngineOptions, MemoryOptions, Options,
-    PagedOptions, Table,
+    PagedOptions, STREAMS_MAX, Table,
 };
 use katydid_observe::Socket;
 use katydid_wal::MediumSettings;
@@ -46,9 +46,16 @@ pub struct EngineFlags {
 /// Flags of the memory engine.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct MemoryFlags {
-    /// Memory engine: number of streams of a new database's log, from 1 to 64 [default: one for
-    /// each processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Number of streams of a new database's log.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(STREAMS_MAX)),
+        help = format!(
+            "Memory engine: number of streams of a new database's log, from 1 to {STREAMS_MAX} [default: one \
+             for each processor]"
+        )
+    )]
     pub streams: Option<u16>,
     /// Memory engine: records that a commit waits for besides its own: tracked or all
     ///

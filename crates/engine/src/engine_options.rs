@@ -4,6 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::ids::EngineKind;
+use crate::limits::STREAMS_MAX;
 use katydid_device::Method;
 use std::fmt;
 
@@ -71,8 +72,9 @@ pub struct MemoryOptions {
     /// fail with `Error::MemoryFull`. At least 1 MiB, default 4 GiB.
     pub memory_bytes: u64,
     /// Number of streams of the log, each with its own memory, files and syncs; fixed when the
-    /// database is created. From 1 (one central log) to 64; 0, the default, stands for one for each
-    /// processor. The reserve, the ring and the sizes of segments of
+    /// database is created. From 1 (one central log) to 64
+    /// ([`STREAMS_MAX`](crate::STREAMS_MAX)); 0, the default, stands for one for each processor.
+    /// The reserve, the ring and the sizes of segments of
     /// [`AdvancedOptions::log`](crate::AdvancedOptions::log) are divided among the streams. Each
     /// stream has a ring of at least 1 MiB and segments of at least 4 MiB, the first of at least 16
     /// KiB.
@@ -201,7 +203,7 @@ impl EngineOptions {
             }
             EngineOptions::Memory(MemoryOptions { memory_bytes, streams, .. }) => {
                 check(memory_bytes >= 1 << 20, "memory_bytes", "must be at least 1048576")?;
-                check(streams <= 64, "streams", "must be at most 64")
+                check(streams <= STREAMS_MAX, "streams", &format!("must be at most {STREAMS_MAX}"))
             }
         }
     }
@@ -221,7 +223,7 @@ mod tests {
             ("cache_bytes", PagedOptions { cache_bytes: 4096, ..paged }.into()),
             ("view_bytes_max", PagedOptions { view_bytes_max: 1, ..paged }.into()),
             ("memory_bytes", MemoryOptions { memory_bytes: 1, ..memory }.into()),
-            ("streams", MemoryOptions { streams: 65, ..memory }.into()),
+            ("streams", MemoryOptions { streams: STREAMS_MAX + 1, ..memory }.into()),
         ];
         for (name, options) in bad {
             assert!(

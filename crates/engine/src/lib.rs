@@ -235,7 +235,7 @@ pub use katydid_wal::{
     NvramOptions, OpenError as LogOpenError, Options as LogOptions, SyncDesign, SyncKind,
 };
 pub use key_range::{KeyRange, Prefix};
-pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use limits::{KEY_BYTES_MAX, STREAMS_MAX, VALUE_BYTES_MAX};
 pub use log_entry::{LogEntry, LogField};
 pub use options::{
     Access, AdvancedOptions, LockRelease, Options, Phase, Read, RecoveryProgress, TransactionOptions,

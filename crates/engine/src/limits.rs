@@ -6,6 +6,9 @@ pub const KEY_BYTES_MAX: usize = 1024;
 /// Maximum length of a value in bytes.
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
 
+/// Maximum number of streams of the memory engine's log.
+pub const STREAMS_MAX: u16 = 64;
+
 /// Maximum length of a table name in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 

@@ -118,6 +118,19 @@ fn stat_tells_what_the_memory_engine_has() {
 }
 
 #[test]
+fn the_number_of_streams_has_the_limit_of_the_engine() {
+    let dir = tempfile::tempdir().unwrap();
+    let load = |streams: u16| {
+        run_with_input(dir.path(), &format!("load t - --engine memory --streams {streams}"), b"a\t1\n")
+    };
+    let most = katydid::STREAMS_MAX;
+    for wrong in [0, most + 1] {
+        load(wrong).expect_error(2, &format!("'{wrong}' for '--streams <N>': {wrong} is not in 1..={most}"));
+    }
+    load(most).expect(0);
+}
+
+#[test]
 fn another_engine_than_the_directorys_is_refused() {
     let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
     filled(dirs[0].path());

@@ -18,6 +18,7 @@ use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER};
 use crate::engine::EngineFiles;
 use crate::engine_options::MemoryOptions;
 use crate::error::{CopyFault, Error, Foreign, Result};
+use crate::limits::STREAMS_MAX;
 use crate::log_entry::LogEntry;
 use crate::options::Options;
 use crate::report::{VerifyProgress, VerifyReport};
@@ -142,7 +143,7 @@ fn open(
 /// Number of streams of a new database.
 fn streams_of(own: MemoryOptions) -> u16 {
     match own.streams {
-        0 => std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 64) as u16,
+        0 => std::thread::available_parallelism().map_or(1, usize::from).clamp(1, STREAMS_MAX.into()) as u16,
         streams => streams,
     }
 }

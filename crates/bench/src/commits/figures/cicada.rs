@@ -7,7 +7,7 @@
 use super::spec::{ListFlag, Spec};
 use crate::commits::case::{Case, Work};
 use crate::host::device::{Device, MethodName};
-use katydid::{Contention, LockRelease, OldVersions};
+use katydid::{Contention, LockRelease, OldVersions, STREAMS_MAX};
 use katydid_wal::{Durability, Group, InserterKind, SyncKind};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Choice {
     pub delay: Option<Duration>,
     /// Number of transactions in flight of each client that does not block in each commit.
     pub in_flight: usize,
-    /// Number of streams of our own log, which is the number of processors.
+    /// Number of processors; our own log has this number of streams, but at most [`STREAMS_MAX`].
     pub processors: u16,
     /// Group of transactions that is written together, if it differs from the paper's.
     pub group: Group,
@@ -57,7 +57,6 @@ pub const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
 /// Durability of transactions that do not wait: their records go into the log buffer now, and to
 /// the device later.
 const LOGGING_OFF: Durability = Durability::Buffered;
-const STREAMS_MAX: usize = 256;
 const MICRO: Duration = Duration::from_micros(1);
 
 impl CicadaFigure {
@@ -165,7 +164,7 @@ fn ours(threads: usize, in_flight: usize, choice: &Choice, delay: Duration) -> C
         threads,
         in_flight,
         delay: choice.delay.unwrap_or(delay),
-        streams: Some(choice.processors),
+        streams: Some(choice.processors.min(STREAMS_MAX)),
         ..Case::new(Work::Tuples { reads_percent: 0 })
     }
 }
@@ -177,7 +176,7 @@ fn logging_off(threads: usize, choice: &Choice) -> Case {
 
 /// The case as in the paper, with one stream for each thread and with groups.
 fn per_thread(case: &Case, choice: &Choice) -> Case {
-    Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case, choice) }
+    Case { streams: Some(case.threads.min(STREAMS_MAX.into()) as u16), ..grouped(case, choice) }
 }
 
 /// The case with groups that the workers write, and with Cicada's contention regulation. An old
@@ -267,10 +266,10 @@ mod tests {
     #[test]
     fn every_figure_has_its_cases_once() {
         let choice = Choice {
-            threads: vec![1, 2, 64],
+            threads: vec![1, 2, 100],
             delay: None,
             in_flight: 64,
-            processors: 2,
+            processors: 80,
             group: GROUP,
             contention: None,
             old_versions: None,
@@ -279,7 +278,7 @@ mod tests {
             let cases = figure.cases(&choice);
             for (at, case) in cases.iter().enumerate() {
                 assert!(!cases[..at].contains(case), "{figure:?}: {case:?}");
-                assert!(case.streams.is_some());
+                assert!(case.streams.is_some_and(|streams| (1..=STREAMS_MAX).contains(&streams)), "{case:?}");
             }
             let off = cases.iter().filter(|case| case.durability == LOGGING_OFF).count();
             let compared = matches!(figure, CicadaFigure::Three | CicadaFigure::Six);
