@@ -90,14 +90,18 @@ impl Demo {
             (None, None) => return Err(Failure::failed("no folder")),
         };
         let mut stage = Stage { replicas: Replicas::start(&dir)?, lines: &lines, json: self.json };
-        let outcome = stage.play(self.clients, &name)?;
+        let outcome = stage.play(self.clients, &name).map_err(|failure| match failure {
+            // No line was looked for, so the end must not look like a success.
+            Failure::NobodyReads => {
+                Failure::failed("no program reads standard output, so the demonstration ended early")
+            }
+            failure => failure,
+        })?;
         let Stage { replicas, .. } = stage;
         replicas.stop()?;
-        if self.json {
-            say(outcome.json().to_string())?;
-        }
+        let said = if self.json { say(outcome.json().to_string()) } else { Ok(()) };
         match outcome.missing {
-            0 => Ok(()),
+            0 => said,
             missing => {
                 Err(Failure::failed(format_args!("{} acknowledged lines are missing", grouped(missing))))
             }

@@ -41,7 +41,18 @@ impl Run {
             });
         }
         // Programs wait for this line, because the replica now accepts connections.
-        say(format!("replica {id} in {folder} listens at {}", replica.address()))?;
+        let said = say(format!("replica {id} in {folder} listens at {}", replica.address()));
+        if let Err(failure) = said {
+            replica.close().map_err(failed)?;
+            return Err(match failure {
+                // The replica has not served until a signal, so its end must not look like that.
+                Failure::NobodyReads => {
+                    let why = "no program reads standard output, to which it prints its address";
+                    Failure::failed(format_args!("replica {id} in {folder} is closed again: {why}"))
+                }
+                failure => failure,
+            });
+        }
         // The watching threads hold the senders, so this returns only when one of them sends.
         let _stopped = stopped.recv();
         replica.close().map_err(failed)?;

@@ -36,23 +36,30 @@ struct Member {
 impl StatusCommand {
     pub fn run(self) -> Result<()> {
         let members = ask(&self.group.client()?);
-        let has_leader = members.iter().any(Member::leads);
+        let printed = self.print(&members);
+        // The exit code tells of a missing leader even if no program reads the output.
+        match members.iter().any(Member::leads) {
+            true => printed,
+            false => Err(Failure::failed("no leader answers")),
+        }
+    }
+
+    fn print(&self, members: &[Member]) -> Result<()> {
         let mut out = Output::new();
         match self.json {
             true => members.iter().try_for_each(|member| out.json(&member.json()))?,
             false => {
-                for line in lined_up(&table(&members)) {
+                for line in lined_up(&table(members)) {
                     out.line(line)?;
                 }
-                for member in &members {
+                for member in members {
                     if let Err(error) = &member.told {
                         out.line(format!("{}: {error}", member.address))?;
                     }
                 }
             }
         }
-        out.flush()?;
-        if has_leader { Ok(()) } else { Err(Failure::failed("no leader answers")) }
+        out.flush()
     }
 }
 

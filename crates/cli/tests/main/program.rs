@@ -94,7 +94,7 @@ pub fn run_unheard(dir: &Path, words: &str) -> Done {
 }
 
 /// Makes a pipe whose reading end is closed.
-fn closed_pipe() -> PipeWriter {
+pub fn closed_pipe() -> PipeWriter {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     writer

@@ -1,7 +1,7 @@
 //! `replica`: the demonstration, one replica from configuration to shutdown, and the output of its
 //! clients.
 
-use crate::program::{Done, collected, command, in_repository, run};
+use crate::program::{Done, closed_pipe, collected, command, in_repository, run};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -253,6 +253,31 @@ fn a_write_to_all_names_the_voters_that_lack_it_and_a_load_also_the_lines() {
     for replica in replicas {
         replica.end(rustix::process::Signal::TERM);
     }
+}
+
+/// Runs the program. No program reads its standard output.
+fn run_unread(words: &str) -> Done {
+    let mut command = command(words.split(' '));
+    collected(command.stdout(closed_pipe()).output().unwrap())
+}
+
+#[test]
+fn a_command_that_ends_early_is_no_success_if_its_output_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = configure(dir.path(), "127.0.0.1:0");
+    let serve = format!("replica --config {}", config.display());
+    run_unread(&serve).expect_error(1, "no program reads standard output, to which it prints its address");
+    // The replica was closed, so it starts again. Its group has no leader, because it has no group.
+    let replica = Running::start(&config);
+    let status = format!("replica status --at {}", replica.address);
+    run_unread(&status).expect_error(1, "no leader answers");
+    // What was done stays done.
+    run_unread(&format!("replica init --at {0} 5={0}", replica.address)).expect(0);
+    run(["replica", "put", "--at", &replica.address, "fruit", "fig", "green"]).expect(0);
+    run_unread(&status).expect(0);
+    replica.end(rustix::process::Signal::TERM);
+    let demo = format!("replica demo --dir {}", dir.path().join("demo").display());
+    run_unread(&demo).expect_error(1, "the demonstration ended early");
 }
 
 /// Returns the first key of the records.
