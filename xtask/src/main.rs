@@ -106,9 +106,11 @@ enum Task {
         /// Seed from which to start, instead of a random one
         #[arg(long)]
         seed: Option<u64>,
-        /// Also check histories with established checkers: those of the simulated clients with
-        /// porcupine, which needs Go, and the network when it is built for the first time; then,
-        /// for as many seconds, those of transactions at real replicas with adya.
+        /// Also check histories with established checkers
+        ///
+        /// Porcupine checks the histories of the simulated clients. It needs Go, and its first
+        /// build needs the network. Then transactions run at real replicas, for the same number of
+        /// seconds, and adya checks their histories.
         #[arg(long)]
         checkers: bool,
     },

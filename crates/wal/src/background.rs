@@ -152,14 +152,14 @@ mod tests {
                 let end = session.append(&Append::new(Kind::USER, &[b"record"])).expect("append").end;
                 queue.push(log.first().at(end), &crate::Dependencies::default(), level, level);
             }
-            let mut told = Vec::new();
-            queue.drain_with(|level, outcome| told.push((level, outcome.is_ok())));
+            let mut reported = Vec::new();
+            queue.drain_with(|level, outcome| reported.push((level, outcome.is_ok())));
             let all = [Durability::Durable, Durability::Written, Durability::Buffered];
-            assert_eq!(told, all.map(|level| (level, true)));
+            assert_eq!(reported, all.map(|level| (level, true)));
         });
     }
 
-    /// A program that only polls must be told about the good position, whatever it pushed before.
+    /// A poll must report the good position, although the program pushed one beyond the end before.
     #[test]
     fn a_position_beyond_the_end_does_not_hide_later_ones() {
         on_every_design(|_, log| {
@@ -171,12 +171,12 @@ mod tests {
                 queue.push(log.first().at(beyond), &none, level, "beyond");
                 let end = session.append(&Append::new(Kind::USER, &[b"record"])).expect("append").end;
                 queue.push(log.first().at(end), &none, level, "good");
-                let mut told = Vec::new();
+                let mut reported = Vec::new();
                 for _ in 0..4 {
                     log.run_background();
-                    queue.poll_with(|which, outcome| told.push((which, outcome.is_ok())));
+                    queue.poll_with(|which, outcome| reported.push((which, outcome.is_ok())));
                 }
-                assert_eq!(told, [("beyond", false), ("good", true)], "{level:?}");
+                assert_eq!(reported, [("beyond", false), ("good", true)], "{level:?}");
             }
         });
     }

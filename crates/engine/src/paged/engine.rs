@@ -355,7 +355,7 @@ impl Engine {
     /// Turns a refused lock into the caller's error. The error is `Conflict` or `WaitsForItself`,
     /// except in three cases: the gate has shut; the database is being closed; the holder's
     /// rollback has failed so far. In the first two cases some locks are never released, so the
-    /// caller is told not to try again.
+    /// returned error is not retryable.
     pub(crate) fn conflict(&self, conflict: Conflict) -> Error {
         if conflict.kind == ConflictKind::Timeout && self.gate.is_shut() {
             return self.poison_error();

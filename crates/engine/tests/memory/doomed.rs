@@ -86,8 +86,8 @@ fn insert_tells_an_explicit_transaction_of_a_conflict_instead_of_a_key_that_its_
         look(&jobs, &txn);
         assert!(jobs.lease(&earlier, 7).unwrap());
         earlier.commit().unwrap();
-        let told = txn.insert(&jobs.leased, key, "lease").unwrap_err();
-        assert!(told.is_retryable(), "{told}");
+        let error = txn.insert(&jobs.leased, key, "lease").unwrap_err();
+        assert!(error.is_retryable(), "{error}");
         assert!(txn.commit().unwrap_err().is_retryable(), "it can only roll back");
     }
 }
@@ -110,13 +110,13 @@ fn an_absence_that_does_not_hold_any_more_is_noticed_before_a_key_is_said_to_exi
         earlier.put(&table, "a", "1").unwrap();
         earlier.put(&table, "b", "1").unwrap();
         earlier.commit().unwrap();
-        let told = txn.insert(&table, "b", "mine").unwrap_err();
-        assert!(told.is_retryable(), "{told}");
+        let error = txn.insert(&table, "b", "mine").unwrap_err();
+        assert!(error.is_retryable(), "{error}");
     }
 }
 
-/// A transaction is told that a key exists, and then reads a range to its end, which it had begun
-/// before.
+/// An insert of the transaction fails with `KeyExists`, and then the transaction reads to its end a
+/// range that it had begun before.
 #[test]
 fn a_range_that_goes_on_after_a_refusal_is_validated_before_the_next_one() {
     let database = open();
@@ -126,15 +126,15 @@ fn a_range_that_goes_on_after_a_refusal_is_validated_before_the_next_one() {
     let txn = database.begin().unwrap();
     let mut rows = txn.range(&table, ..);
     assert_eq!(rows.next().unwrap().unwrap().0, b"a");
-    let told = txn.insert(&table, "a", "mine").unwrap_err();
-    assert!(matches!(told, Error::KeyExists { .. }), "{told}");
+    let error = txn.insert(&table, "a", "mine").unwrap_err();
+    assert!(matches!(error, Error::KeyExists { .. }), "{error}");
     assert!(rows.next().is_none());
     // The row `b` is written together with `c`, so a transaction that finds no `b` finds no `c`.
     earlier.put(&table, "b", "1").unwrap();
     earlier.put(&table, "c", "1").unwrap();
     earlier.commit().unwrap();
-    let told = txn.insert(&table, "c", "mine").unwrap_err();
-    assert!(told.is_retryable(), "{told}");
+    let error = txn.insert(&table, "c", "mine").unwrap_err();
+    assert!(error.is_retryable(), "{error}");
 }
 
 #[test]
@@ -151,8 +151,8 @@ fn a_key_that_exists_beside_all_that_was_read_is_told_of_and_the_transaction_goe
         );
         txn.put(&table, (1000 + number).to_be_bytes(), "new").unwrap();
         assert_eq!(txn.get(&table, (2000 + number).to_be_bytes()).unwrap(), None);
-        let told = txn.insert(&table, number.to_be_bytes(), "mine");
-        assert!(matches!(told, Err(Error::KeyExists { .. })), "{told:?}");
+        let outcome = txn.insert(&table, number.to_be_bytes(), "mine");
+        assert!(matches!(outcome, Err(Error::KeyExists { .. })), "{outcome:?}");
         assert!(txn.delete(&table, number.to_be_bytes()).unwrap());
         txn.insert(&table, number.to_be_bytes(), "again").unwrap();
     }

@@ -60,7 +60,7 @@ fn a_failed_sync_is_told_to_the_append_and_to_every_later_call() {
         let mut log = RaftLog::<Types>::open_in(device.directory(), options()).expect("open");
         log.blocking_append([entry(1, 0, 100)]).await.expect("append");
         device.fail_when(|verb, _, _| matches!(verb, Verb::Sync | Verb::Write).then_some(Fault::SyncIo));
-        log.blocking_append([entry(1, 1, 100)]).await.expect_err("told");
+        log.blocking_append([entry(1, 1, 100)]).await.expect_err("the sync fails");
         device.heal();
         log.save_vote(&vote(3)).await.expect_err("latched");
         log.blocking_append([entry(1, 2, 100)]).await.expect_err("latched");
@@ -104,7 +104,7 @@ async fn closed_log() -> RaftLog<Types> {
     log
 }
 
-/// A caller that repeats a failed call must not be told that the value was saved by the first call.
+/// A value that a failed call did not save must not be read, also after a repeated call.
 #[test]
 fn what_a_failed_call_did_not_save_is_not_read() {
     Types::run(async {
