@@ -57,7 +57,8 @@ impl Database {
     /// copy or an increment; `Error::Repair` if a repair was interrupted; `Error::Corrupt` if a
     /// page or the control file is damaged, or the control file is lost; `Error::LogOpen` if a file
     /// of the log is lost with it; `Error::Foreign` if a newer version wrote the control file;
-    /// failures of the device. After an error the database is unchanged.
+    /// failures of the device. After an error the rows are unchanged; if the last sync of the
+    /// directory failed, the file may be rewritten.
     pub fn compact(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<CompactReport> {
         Self::compact_in(Arc::new(existing(path.as_ref())?), progress)
     }
