@@ -39,8 +39,10 @@ use katydid::{Database, EngineKind, Method, SyncKind};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory, StripedDirectory, Survival};
 use life::{CLIENTS, Life, Script};
 use log::LogLife;
-use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use rustix::io::{Errno, ReadWriteFlags};
+use std::fs::File;
+use std::io::{BufRead, BufReader, IoSliceMut, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use tracer::follow;
@@ -117,6 +119,13 @@ impl Case {
         match self {
             Case::Store(life) => life.seed,
             Case::Log(life) => life.seed,
+        }
+    }
+
+    fn method(self) -> Method {
+        match self {
+            Case::Store(life) => life.method,
+            Case::Log(life) => life.method,
         }
     }
 
@@ -310,9 +319,19 @@ fn is_permitted() -> bool {
     !left_out
 }
 
+/// Folders for the files of lives. A life runs in the first one that takes its method. Target
+/// folders may be in memory (tmpfs), where the kernel takes no write through a ring.
+const PLACES: [&str; 2] = [env!("CARGO_TARGET_TMPDIR"), "/var/tmp"];
+
+/// Returns the first of [`PLACES`] that takes this method, if one does.
+fn place_for(method: Method) -> Option<&'static str> {
+    PLACES.into_iter().find(|place| takes(place, method))
+}
+
 /// Runs a life, and crashes it everywhere.
 fn live(case: Case, is_striped: bool) -> Seen {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let place = place_for(case.method()).unwrap_or(PLACES[0]);
+    let folder = tempfile::tempdir_in(place).expect("a folder");
     let place = LifeFolders { root: folder.path().to_owned(), is_striped };
     let (events, seen) = trace(case, &place);
     let scripts = match case {
@@ -326,13 +345,23 @@ fn live(case: Case, is_striped: bool) -> Seen {
     seen
 }
 
-/// Returns whether files below this folder can be opened for direct I/O, and written through a
-/// ring.
-fn available(method: Method) -> bool {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+/// Returns whether files in this folder can be opened for this method and, if the method has rings,
+/// be written through one.
+fn takes(place: &str, method: Method) -> bool {
+    let Ok(folder) = tempfile::tempdir_in(place) else { return false };
     let directory = FileDirectory::open(folder.path()).expect("open");
     let file = directory.open("probe", katydid_device::Create::New, method).expect("create");
-    file.method() == method
+    let has_rings = method == Method::Uring;
+    file.method() == method && (!has_rings || takes_no_wait(&folder.path().join("probe")))
+}
+
+/// Returns whether the file system takes calls that must not wait (`RWF_NOWAIT`). All writes
+/// through a ring are such calls. If the file system refuses them, the file writes as a direct file
+/// does.
+fn takes_no_wait(file: &Path) -> bool {
+    let file = File::open(file).expect("open the probe");
+    let read = rustix::io::preadv2(&file, &mut [IoSliceMut::new(&mut [0])], 0, ReadWriteFlags::NOWAIT);
+    read != Err(Errno::OPNOTSUPP)
 }
 
 fn lives(engine: EngineKind, method: Method, page_method: Method, is_striped: bool) {
@@ -348,8 +377,9 @@ fn lives(engine: EngineKind, method: Method, page_method: Method, is_striped: bo
 /// Asserts that the life made the calls that it was to test.
 fn expect(method: Method, seen: &Seen) {
     assert!(seen.folder_syncs > 3 && seen.file_syncs > 3, "{seen:?}");
-    if !available(method) {
-        not_run(&format!("{method} is not to be had here; the life ran with what files fell back to"));
+    if place_for(method).is_none() {
+        let places = PLACES.join(" and ");
+        not_run(&format!("the file systems of {places} do not take {method}; the life ran without it"));
         return;
     }
     match method {
