@@ -41,9 +41,11 @@ fn check(dir: &Path, charts: &[&str]) -> Vec<Row> {
             "{row:?}"
         );
         let writes = row["work"] != "readers" || row["writers"] != "0";
-        // Megabytes have three decimal places, so a few small records per second round to zero.
+        // Megabytes have three decimal places, so a few small records per second round to zero. The
+        // transactions of a short run of `update-search` may all be searches.
         let megabytes = number(row, "megabytes_per_second");
-        assert!(!writes || megabytes > 0.0 || rate * 48.0 < 1_000.0, "{row:?}");
+        let may_be_searches = row["work"] == "update-search";
+        assert!(!writes || may_be_searches || megabytes > 0.0 || rate * 48.0 < 1_000.0, "{row:?}");
         assert!(!row["machine"].is_empty());
         for name in ["cpu_us_per_commit", "voluntary_per_commit", "involuntary_per_commit", "cores_busy"] {
             assert!(number(row, name) >= 0.0, "{row:?}");
@@ -177,8 +179,9 @@ fn every_other_figure_has_its_rows_and_charts() {
                 for row in &found {
                     let shares = ["user_share", "system_share", "idle_share", "log_wait_share"];
                     assert!(shares.iter().all(|share| (0.0..=1.1).contains(&number(row, share))), "{row:?}");
+                    // The shares are rounded to thousandths of all processors.
                     let used = number(row, "cores_busy");
-                    assert!(used == 0.0 || number(row, "user_share") + number(row, "system_share") > 0.0);
+                    assert!(used < 0.1 || number(row, "user_share") + number(row, "system_share") > 0.0);
                 }
                 assert!(found.iter().any(|row| number(row, "log_wait_share") > 0.0), "{found:?}");
             }

@@ -22,7 +22,7 @@ use crate::store::{Counters, Store, StoreError, Transaction};
 use fastrand::Rng;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 use watch::Watch;
 use worker::{Sink, Worker};
@@ -130,7 +130,7 @@ pub struct Plan {
     pub in_flight: usize,
     /// Number of transactions, if limited.
     pub transactions: Option<u64>,
-    /// Time, if limited.
+    /// Time, if limited. A run goes on until one transaction has ended, even if the time is over.
     pub time: Option<Duration>,
     /// Transactions per second of all threads together, if limited.
     pub target: Option<f64>,
@@ -270,6 +270,15 @@ struct Shared {
     /// Transactions that may still be begun; `u64::MAX` if there is no limit.
     remaining: AtomicU64,
     begin: Barrier,
+    started: OnceLock<Instant>,
+}
+
+impl Shared {
+    /// Returns the time at which the run began: when the first of its threads went on after the
+    /// barrier. The watching thread may go on long after the workers have begun.
+    fn started(&self) -> Instant {
+        *self.started.get_or_init(Instant::now)
+    }
 }
 
 /// Runs `workload` on `tables` of `store` as `plan` says, until a limit is reached, the sources end
@@ -291,6 +300,7 @@ pub fn drive<S: Store, W: Workload>(
         stop: Arc::default(),
         remaining: AtomicU64::new(plan.transactions.unwrap_or(u64::MAX)),
         begin: Barrier::new(plan.threads + 1),
+        started: OnceLock::new(),
     };
     let sinks: Vec<Arc<Sink<W>>> = (0..plan.threads).map(|_| Sink::new(workload, &shared.stop)).collect();
     let before = store.counters().map_err(DriveError::at_start)?;
@@ -315,7 +325,7 @@ pub fn drive<S: Store, W: Workload>(
         }
         drop(finished);
         shared.begin.wait();
-        let mut watch = Watch::new(plan, workload.transactions());
+        let mut watch = Watch::new(plan, workload.transactions(), shared.started());
         watch.run(&shared, &sinks, stop, &ends, progress);
         watch
     });
@@ -371,6 +381,7 @@ fn worker_main<S: Store, W: Workload>(
     let client = store.client(tables);
     let source = workload.source(thread, rng);
     shared.begin.wait();
+    shared.started();
     let begun = cpu_of_thread();
     let result = client.and_then(|client| Worker::new(client, source, plan, shared, thread, sink).run());
     sink.used(cpu_of_thread().saturating_sub(begun));

@@ -96,6 +96,38 @@ fn a_time_limit_ends_it() {
     assert_eq!(outcome.transactions, store.len() as u64);
 }
 
+/// The time limit is over from the beginning, and the first transaction ends only after the third
+/// look at the clock.
+#[test]
+fn a_run_whose_time_is_over_goes_on_until_one_transaction_has_ended() {
+    let plan =
+        Plan { time: Some(Duration::ZERO), progress_every: Duration::from_micros(1), ..Default::default() };
+    let shared = Shared {
+        stop: Arc::default(),
+        remaining: AtomicU64::new(u64::MAX),
+        begin: Barrier::new(1),
+        started: OnceLock::new(),
+    };
+    let sinks = [(); 2].map(|()| Sink::new(&Inserts::new(8, 8, KeyOrder::Ascending, 0), &shared.stop));
+    let (worker, ends) = mpsc::channel();
+    let (mut worker, mut looks) = (Some(worker), 0);
+    let started = shared.started();
+    let mut watch = Watch::new(&plan, None, started);
+    watch.run(&shared, &sinks, &AtomicBool::new(false), &ends, &mut |_| {
+        looks += 1;
+        let is_stopped = shared.stop.load(Ordering::Relaxed);
+        match looks {
+            1..3 => assert!(!is_stopped, "no transaction has ended"),
+            3 => sinks[1].acknowledge(Planned { class: Class::Write, ticket: None }, started),
+            _ if is_stopped => drop(worker.take()),
+            _ => {}
+        }
+    });
+    assert!(worker.is_none() && looks > 3);
+    // A worker may go on before the watching thread: then the run began with that worker.
+    assert_eq!((watch.started, shared.started()), (started, started));
+}
+
 #[test]
 fn a_failing_commit_ends_the_run_with_its_cause() {
     for in_flight in [1, 10] {

@@ -2,14 +2,19 @@
 //! recorded.
 //!
 //! The watching thread sleeps until its next step is due or a worker ends. Only this thread checks
-//! time limits, so workers need not read the clock.
+//! time limits, so workers need not read the clock. The time limit ends the run only after one
+//! transaction has ended: on a busy machine the time may be over before a worker gets a processor,
+//! and a run without a transaction has no result.
 
 use super::worker::Sink;
 use super::{Interval, Plan, Progress, Shared, Workload, transactions};
 use crate::measure::Latencies;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Time between two looks for the first transaction, after the deadline.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
 
 /// The watching thread's own state.
 pub(super) struct Watch<'p> {
@@ -25,8 +30,7 @@ pub(super) struct Watch<'p> {
 }
 
 impl<'p> Watch<'p> {
-    pub(super) fn new(plan: &'p Plan, of_workload: Option<u64>) -> Self {
-        let started = Instant::now();
+    pub(super) fn new(plan: &'p Plan, of_workload: Option<u64>, started: Instant) -> Self {
         let of_transactions = match (plan.transactions, of_workload) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -60,9 +64,14 @@ impl<'p> Watch<'p> {
             if let Some(every) = self.plan.intervals {
                 wake = wake.min(self.interval_start + every);
             }
-            // Past the deadline, the watching thread only waits for the workers' ends.
+            // Past the deadline, the watching thread waits for the first transaction, and then only
+            // for the workers' ends.
             let now = Instant::now();
-            let wait = if wake > now { wake - now } else { self.plan.progress_every };
+            let wait = match wake > now {
+                true => wake - now,
+                false if !shared.stop.load(Ordering::Relaxed) => FIRST_LOOK.min(self.plan.progress_every),
+                false => self.plan.progress_every,
+            };
             match ends.recv_timeout(wait) {
                 Ok(end) => self.ended = self.ended.max(end),
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
@@ -72,7 +81,9 @@ impl<'p> Watch<'p> {
             if stop.load(Ordering::Relaxed) && !shared.stop.swap(true, Ordering::Relaxed) {
                 self.stopped = true;
             }
-            if deadline.is_some_and(|deadline| now >= deadline) {
+            if deadline.is_some_and(|deadline| now >= deadline)
+                && sinks.iter().any(|sink| sink.has_ended_one())
+            {
                 shared.stop.store(true, Ordering::Relaxed);
             }
             if self.plan.intervals.is_some_and(|every| now >= self.interval_start + every) {

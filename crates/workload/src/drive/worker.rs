@@ -65,6 +65,11 @@ impl<W: Workload> Sink<W> {
         self.rolled_back.load(Ordering::Relaxed)
     }
 
+    /// Returns whether a transaction has ended: it was acknowledged, or rolled back on purpose.
+    pub(super) fn has_ended_one(&self) -> bool {
+        self.transactions() + self.rolled_back() > 0
+    }
+
     pub(super) fn cpu(&self) -> Duration {
         Duration::from_nanos(self.cpu.load(Ordering::Relaxed))
     }
@@ -101,7 +106,7 @@ impl<W: Workload> Sink<W> {
         }
     }
 
-    fn acknowledge(&self, planned: Planned, from: Instant) {
+    pub(super) fn acknowledge(&self, planned: Planned, from: Instant) {
         let latency = from.elapsed();
         let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         let histogram = match planned.class {
