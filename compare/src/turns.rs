@@ -3,11 +3,14 @@
 //! affects all alike.
 
 use crate::Result;
+use crate::flags;
 use crate::logs::raw_write_us;
 use crate::statistics::{extremes, median, quantile_us, ratios};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// One run of one candidate in one case.
 pub struct Run {
@@ -15,6 +18,43 @@ pub struct Run {
     pub per_second: f64,
     /// Nanoseconds of each call.
     pub times: Vec<u64>,
+}
+
+impl Run {
+    /// Runs each of `workers` on a thread of its own, call after call, from one moment on until
+    /// `wait` returns. A worker gets the number of its calls so far, and returns the time of the
+    /// call.
+    pub fn of_workers<W>(workers: Vec<W>, wait: impl FnOnce()) -> Result<Run>
+    where
+        W: FnMut(usize) -> Result<Duration> + Send,
+    {
+        let (begin, stop) = (Barrier::new(workers.len() + 1), AtomicBool::new(false));
+        let repeat = |mut worker: W| -> Result<Vec<u64>> {
+            let mut times = Vec::new();
+            begin.wait();
+            while !stop.load(Ordering::Relaxed) {
+                times.push(worker(times.len())?.as_nanos() as u64);
+            }
+            Ok(times)
+        };
+        let (done, elapsed) = std::thread::scope(|scope| {
+            let repeat = &repeat;
+            let threads: Vec<_> =
+                workers.into_iter().map(|worker| scope.spawn(move || repeat(worker))).collect();
+            begin.wait();
+            let since = Instant::now();
+            wait();
+            stop.store(true, Ordering::Relaxed);
+            let done: Vec<_> =
+                threads.into_iter().map(|thread| thread.join().expect("no worker panics")).collect();
+            (done, since.elapsed())
+        });
+        let mut times = Vec::new();
+        for mine in done {
+            times.extend(mine?);
+        }
+        Ok(Run { per_second: times.len() as f64 / elapsed.as_secs_f64(), times })
+    }
 }
 
 /// A candidate in one case, with its rounds.
@@ -42,6 +82,26 @@ pub struct Turns {
 }
 
 impl Turns {
+    /// Reads the flags of a command, over these defaults; `None` if the arguments ask for help.
+    /// `own` gets each flag that not all commands have, and returns whether the command has it.
+    pub fn read(
+        mut self,
+        arguments: Vec<String>,
+        mut own: impl FnMut(&mut Turns, &str, &Option<String>) -> Result<bool>,
+    ) -> Result<Option<Turns>> {
+        let Some(pairs) = flags::pairs(arguments)? else { return Ok(None) };
+        for (flag, value) in &pairs {
+            match flag.as_str() {
+                "--dir" => self.dir = flags::value(flag, value)?,
+                "--seconds" => self.time = Duration::try_from_secs_f64(flags::value(flag, value)?)?,
+                "--rounds" => self.rounds = flags::many(&flags::value::<String>(flag, value)?)?,
+                _ if own(&mut self, flag, value)? => {}
+                _ => return Err(format!("unknown: {flag}; see --help").into()),
+            }
+        }
+        Ok(Some(self))
+    }
+
     /// Runs every candidate in every case. `one` gets a folder that does not exist, and may create
     /// it.
     pub fn measure<C: Copy + Display>(
@@ -117,6 +177,47 @@ pub fn print<C: Copy + Display + PartialEq>(rows: &[Row<C>], first: &str, unit: 
 mod tests {
     use super::*;
     use std::cell::RefCell;
+    use std::sync::atomic::AtomicUsize;
+
+    fn turns() -> Turns {
+        Turns { dir: "d".into(), names: vec!["a"], rounds: 5, time: Duration::from_secs(1) }
+    }
+
+    #[test]
+    fn flags_replace_the_defaults_and_unknown_ones_are_refused() {
+        let read = |words: &str| {
+            turns().read(words.split_whitespace().map(str::to_owned).collect(), |turns, flag, _| {
+                turns.names.push("b");
+                Ok(flag == "--own")
+            })
+        };
+        let read_well = read("--seconds 0.5 --own x --rounds 7 --dir e").unwrap().unwrap();
+        assert_eq!((read_well.rounds, read_well.time), (7, Duration::from_millis(500)));
+        assert_eq!((read_well.dir, read_well.names), (PathBuf::from("e"), vec!["a", "b"]));
+        let refused = |words: &str| read(words).err().expect("an error").to_string();
+        assert_eq!(refused("--other x"), "unknown: --other; see --help");
+        assert_eq!(refused("--rounds 0"), "there must be at least one");
+        assert!(read("--own --help").unwrap().is_none());
+    }
+
+    #[test]
+    fn every_call_of_the_workers_is_counted_and_an_error_ends_the_run() {
+        let calls = AtomicUsize::new(0);
+        let count = |nth: usize| -> Result<Duration> {
+            calls.fetch_add(1, Ordering::Relaxed);
+            Ok(Duration::from_nanos(nth as u64))
+        };
+        let wait = || {
+            while calls.load(Ordering::Relaxed) < 10 {
+                std::thread::yield_now();
+            }
+        };
+        let run = Run::of_workers(vec![count; 2], wait).unwrap();
+        assert_eq!(run.times.len(), calls.into_inner());
+        assert!(run.times.contains(&0) && run.times.len() >= 10, "{:?}", run.times);
+        let failing = |_| -> Result<Duration> { Err("no".into()) };
+        assert_eq!(Run::of_workers(vec![failing], || ()).err().unwrap().to_string(), "no");
+    }
 
     #[test]
     fn every_case_runs_once_in_each_round_and_the_order_alternates() {

@@ -10,10 +10,9 @@ pub use rivals::{Indexed, open_raft_engine, raw_write_us, wait_for_segments};
 use crate::Result;
 use crate::flags;
 use crate::statistics::{extremes, median, quantile_us, times_as_much};
+use crate::turns::Run;
 use rivals::Appender;
 use std::path::{Path, PathBuf};
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const HELP: &str = "\
@@ -65,13 +64,6 @@ fn settings(arguments: Vec<String>) -> Result<Option<Settings>> {
         return Err("there must be at least one round".into());
     }
     Ok(Some(settings))
-}
-
-/// One run of one log.
-struct Run {
-    per_second: f64,
-    /// Duration of each append in nanoseconds.
-    times: Vec<u64>,
 }
 
 /// A log with a number of threads, and its rounds.
@@ -131,42 +123,23 @@ fn one(name: &str, place: &Path, threads: usize, settings: &Settings) -> Result<
     let log = rivals::open(name, place)?;
     let appenders: Vec<Box<dyn Appender + '_>> =
         (0..threads).map(|thread| log.appender(thread)).collect::<Result<_>>()?;
-    let (begin, stop) = (Barrier::new(threads + 1), AtomicBool::new(false));
-    let payload = vec![7; settings.payload];
-    let (done, elapsed) = std::thread::scope(|scope| {
-        let (begin, stop, payload) = (&begin, &stop, &payload);
-        let workers: Vec<_> = appenders
-            .into_iter()
-            .map(|mut appender| scope.spawn(move || work(appender.as_mut(), payload, begin, stop)))
-            .collect();
-        begin.wait();
+    let payload = &vec![7; settings.payload];
+    let workers = appenders.into_iter().map(|mut appender| {
+        move |_: usize| -> Result<Duration> {
+            let since = Instant::now();
+            appender.append(payload)?;
+            Ok(since.elapsed())
+        }
+    });
+    let run = Run::of_workers(workers.collect(), || {
         let since = Instant::now();
         while let Some(left) = settings.time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
             std::thread::sleep(left.min(Duration::from_millis(10)));
             log.housekeeping();
         }
-        stop.store(true, Ordering::Relaxed);
-        let done: Vec<_> =
-            workers.into_iter().map(|worker| worker.join().expect("no worker panics")).collect();
-        (done, since.elapsed())
-    });
-    let mut times = Vec::new();
-    for mine in done {
-        times.extend(mine?);
-    }
+    })?;
     log.close()?;
-    Ok(Run { per_second: times.len() as f64 / elapsed.as_secs_f64(), times })
-}
-
-fn work(appender: &mut dyn Appender, payload: &[u8], begin: &Barrier, stop: &AtomicBool) -> Result<Vec<u64>> {
-    let mut times = Vec::new();
-    begin.wait();
-    while !stop.load(Ordering::Relaxed) {
-        let since = Instant::now();
-        appender.append(payload)?;
-        times.push(since.elapsed().as_nanos() as u64);
-    }
-    Ok(times)
+    Ok(run)
 }
 
 fn print(settings: &Settings, rows: &[Row]) {

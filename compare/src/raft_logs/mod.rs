@@ -55,29 +55,27 @@ impl fmt::Display for Shape {
 }
 
 pub fn main(arguments: Vec<String>) -> Result<()> {
-    let mut turns = Turns {
+    let turns = Turns {
         dir: "katydid-compare".into(),
         names: stores::NAMES.to_vec(),
         rounds: 5,
         time: Duration::from_millis(600),
     };
     let (mut batches, mut in_flights, mut payload) = (vec![1, 8, 64], vec![1, 8, 64], 120);
-    let Some(pairs) = flags::pairs(arguments)? else {
-        println!("{HELP}");
-        return Ok(());
-    };
-    for (flag, value) in &pairs {
-        match flag.as_str() {
-            "--dir" => turns.dir = flags::value(flag, value)?,
+    let turns = turns.read(arguments, |turns, flag, value| {
+        match flag {
             "--batches" => batches = flags::list(flag, value, flags::many)?,
             "--in-flight" => in_flights = flags::list(flag, value, flags::many)?,
             "--stores" => turns.names = flags::list(flag, value, stores::known)?,
             "--payload" => payload = flags::value(flag, value)?,
-            "--seconds" => turns.time = Duration::try_from_secs_f64(flags::value(flag, value)?)?,
-            "--rounds" => turns.rounds = flags::many(&flags::value::<String>(flag, value)?)?,
-            _ => return Err(format!("unknown: {flag}; see --help").into()),
+            _ => return Ok(false),
         }
-    }
+        Ok(true)
+    })?;
+    let Some(turns) = turns else {
+        println!("{HELP}");
+        return Ok(());
+    };
     let shape = |batch| in_flights.iter().map(move |&in_flight| Shape { batch, in_flight });
     let shapes: Vec<Shape> = batches.into_iter().flat_map(shape).collect();
     let rows = flags::in_new_folder(&turns.dir, || {

@@ -15,8 +15,6 @@ use crate::turns::{Run, Turns, print};
 pub use katydid::serve;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const HELP: &str = "\
@@ -80,27 +78,25 @@ impl fmt::Display for Clients {
 }
 
 pub fn main(arguments: Vec<String>) -> Result<()> {
-    let mut turns = Turns {
+    let turns = Turns {
         dir: PathBuf::from("katydid-compare"),
         names: NAMES.to_vec(),
         rounds: 5,
         time: Duration::from_secs(1),
     };
     let mut clients = vec![1, 8, 32, 128];
-    let Some(pairs) = flags::pairs(arguments)? else {
+    let turns = turns.read(arguments, |turns, flag, value| {
+        match flag {
+            "--clients" => clients = flags::list(flag, value, flags::many)?,
+            "--groups" => turns.names = flags::list(flag, value, known)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    let Some(turns) = turns else {
         println!("{HELP}");
         return Ok(());
     };
-    for (flag, value) in &pairs {
-        match flag.as_str() {
-            "--dir" => turns.dir = flags::value(flag, value)?,
-            "--clients" => clients = flags::list(flag, value, flags::many)?,
-            "--groups" => turns.names = flags::list(flag, value, known)?,
-            "--seconds" => turns.time = Duration::try_from_secs_f64(flags::value(flag, value)?)?,
-            "--rounds" => turns.rounds = flags::many(&flags::value::<String>(flag, value)?)?,
-            _ => return Err(format!("unknown: {flag}; see --help").into()),
-        }
-    }
     let cases: Vec<Clients> = clients.into_iter().map(Clients).collect();
     let rows = flags::in_new_folder(&turns.dir, || {
         turns.measure(&cases, |name, place, Clients(clients)| one(name, place, clients, turns.time))
@@ -112,45 +108,23 @@ pub fn main(arguments: Vec<String>) -> Result<()> {
 fn one(name: &str, place: &Path, clients: usize, time: Duration) -> Result<Run> {
     std::fs::create_dir_all(place)?;
     let group = start(name, place)?;
-    let writers: Vec<Box<dyn Client + '_>> =
+    let clients: Vec<Box<dyn Client + '_>> =
         (0..clients).map(|thread| group.client(thread)).collect::<Result<_>>()?;
-    let (begin, stop) = (Barrier::new(clients + 1), AtomicBool::new(false));
-    let (done, elapsed) = std::thread::scope(|scope| {
-        let (begin, stop) = (&begin, &stop);
-        let workers: Vec<_> = (0..)
-            .zip(writers)
-            .map(|(thread, mut client)| scope.spawn(move || work(client.as_mut(), thread, begin, stop)))
-            .collect();
-        begin.wait();
-        let since = Instant::now();
-        std::thread::sleep(time);
-        stop.store(true, Ordering::Relaxed);
-        let done: Vec<_> =
-            workers.into_iter().map(|worker| worker.join().expect("no worker panics")).collect();
-        (done, since.elapsed())
+    let writers = clients.into_iter().enumerate().map(|(thread, mut client)| {
+        move |nth: usize| -> Result<Duration> {
+            let key = format!("{thread:04}{nth:016}").into_bytes();
+            let since = Instant::now();
+            client.put(key, vec![7; VALUE_BYTES])?;
+            Ok(since.elapsed())
+        }
     });
-    let mut times = Vec::new();
-    for mine in done {
-        times.extend(mine?);
-    }
-    let keys = group.keys()?;
-    if keys != times.len() as u64 {
-        return Err(format!("{} puts were acknowledged, but there are {keys} keys", times.len()).into());
+    let run = Run::of_workers(writers.collect(), || std::thread::sleep(time))?;
+    let (keys, acknowledged) = (group.keys()?, run.times.len());
+    if keys != acknowledged as u64 {
+        return Err(format!("{acknowledged} puts were acknowledged, but there are {keys} keys").into());
     }
     group.stop()?;
-    Ok(Run { per_second: times.len() as f64 / elapsed.as_secs_f64(), times })
-}
-
-fn work(client: &mut dyn Client, thread: usize, begin: &Barrier, stop: &AtomicBool) -> Result<Vec<u64>> {
-    let mut times = Vec::new();
-    begin.wait();
-    while !stop.load(Ordering::Relaxed) {
-        let key = format!("{thread:04}{:016}", times.len()).into_bytes();
-        let since = Instant::now();
-        client.put(key, vec![7; VALUE_BYTES])?;
-        times.push(since.elapsed().as_nanos() as u64);
-    }
-    Ok(times)
+    Ok(run)
 }
 
 /// Calls `look` until it returns a value. Fails with the message `else_` after [`PATIENCE`].
