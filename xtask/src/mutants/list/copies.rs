@@ -1,8 +1,8 @@
 //! Mutants of copies of a database: backups, increments, archives, dumps, compaction.
 
 use super::tests::{
-    ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, CHANGES_UNITS, DUMP, LARGE_BACKUPS, LOADS_UNREAD, MEMORY_RACES,
-    REPAIR,
+    ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, CHANGES_UNITS, COPY_UNITS, DUMP, LARGE_BACKUPS, LOADS_UNREAD,
+    MEMORY_RACES, REPAIR,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -174,5 +174,68 @@ pub const LIST: &[Mutant] = &[
         old: "let _line_is_lost = writeln!(std::io::stderr(), \"{line}\");",
         new: "writeln!(std::io::stderr(), \"{line}\").expect(\"it is open\");",
         tests: REPAIR,
+    },
+    Mutant {
+        name: "a restored file does not get the pages that the archived log changes",
+        file: "crates/engine/src/restore_to.rs",
+        old: "pages = pages.max(open::pages_named(record)?);",
+        new: "pages = pages.max(open::pages_named(record)?.min(1));",
+        tests: ARCHIVE,
+    },
+    Mutant {
+        name: "an increment leaves out a map that growth has made",
+        file: "crates/engine/src/paged/changes.rs",
+        old: " || header::kind(page) == Some(Kind::Map)",
+        new: " || false && header::kind(page) == Some(Kind::Map)",
+        tests: COPY_UNITS,
+    },
+    Mutant {
+        name: "an increment leaves out the maps that growth makes meanwhile",
+        file: "crates/engine/src/paged/copy.rs",
+        old: "changes.write_new_maps((pages, grown), ",
+        new: "changes.write_new_maps((grown, grown), ",
+        tests: COPY_UNITS,
+    },
+    Mutant {
+        name: "an increment is made to a base that was opened",
+        file: "crates/engine/src/backup.rs",
+        old: "if open::incarnations(base)? != incarnations {",
+        new: "if open::incarnations(base)? < incarnations {",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "a backup that is too slow tells of a read that failed",
+        file: "crates/engine/src/paged/copy.rs",
+        old: "        target.check_pin(&pin)?;\n        copied?;\n",
+        new: "        copied?;\n        target.check_pin(&pin)?;\n",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "a restore does not compare the length of the file with its maps",
+        file: "crates/engine/src/paged/copy.rs",
+        old: "    space::check_length(pages.as_ref(), page_bytes)?;\n",
+        new: "",
+        tests: BACKUP,
+    },
+    Mutant {
+        name: "a note is joined with the archived log before it",
+        file: "crates/engine/src/archive/directory.rs",
+        old: "last.bytes.saturating_mul(2) >= before.bytes;",
+        new: "last.bytes.saturating_mul(2) >= before.bytes || last.from == last.to;",
+        tests: ARCHIVE,
+    },
+    Mutant {
+        name: "stretches of two archives come in the order of their first positions",
+        file: "crates/engine/src/archive/archived.rs",
+        old: "(place.at.head.to, place.at.head.from)",
+        new: "(place.at.head.from, Lsn::ZERO)",
+        tests: ARCHIVE_UNITS,
+    },
+    Mutant {
+        name: "the memory engine's feed takes a later table for the dropped one",
+        file: "crates/engine/src/memory/feed.rs",
+        old: "named.name == name && named.since < stamp",
+        new: "named.name == name",
+        tests: CHANGES,
     },
 ];

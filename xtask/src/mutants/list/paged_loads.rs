@@ -74,4 +74,18 @@ pub const LIST: &[Mutant] = &[
         new: "        let _ = (table, root);",
         tests: LOAD_STEPS,
     },
+    Mutant {
+        name: "a repair takes all leaves of a table for those of a load that was given up",
+        file: "crates/engine/src/paged/salvage/survey.rs",
+        old: "leaves.retain(|leaf| !found.pages.contains(&leaf.page));",
+        new: "leaves.clear();",
+        tests: LOAD_STEPS,
+    },
+    Mutant {
+        name: "a repair brings the rows of a tree back that was to be freed",
+        file: "crates/engine/src/paged/salvage/history.rs",
+        old: "State::Committed => replayed.freed.extend(entry.chains.into_iter().map(PageId::new)),",
+        new: "State::Committed => drop(entry.chains),",
+        tests: LOAD_STEPS,
+    },
 ];
