@@ -19,7 +19,8 @@
 //! [`nvram`].
 //!
 //! [`Device::auto`] chooses the I/O method for the device that a folder is on. [`memory_limit`]
-//! returns how much memory this process may use.
+//! returns how much memory this process may use, and [`memory_groups`] the control groups that may
+//! limit it.
 
 mod aligned;
 mod caught;
@@ -60,7 +61,7 @@ pub use file::FileDirectory;
 pub use gate::Gate;
 pub use id::Id;
 pub use memory::MemoryDirectory;
-pub use memory_limit::memory_limit;
+pub use memory_limit::{GroupVersion, MemoryGroup, memory_groups, memory_limit};
 pub use overlay::OverlayDirectory;
 pub use probe::Device;
 pub use sim::{Fault, SimDevice};

@@ -1,7 +1,8 @@
 //! Memory that this process may use: the machine's, or less where a control group limits it
 //! (containers, `systemd`, batch systems).
 //!
-//! Pure functions, except for [`memory_limit`], which reads files of the Linux kernel.
+//! Pure functions, except for [`memory_limit`] and [`memory_groups`], which read files of the Linux
+//! kernel.
 //!
 //! | file | content |
 //! |---|---|
@@ -46,16 +47,36 @@ fn machine_bytes(text: &str) -> Option<u64> {
 /// The two versions of control groups. Both may be mounted at once; only one of them then limits
 /// memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
+pub enum GroupVersion {
+    /// Version 1: each kind of resource has a hierarchy of its own.
     One,
+    /// Version 2: one hierarchy for all kinds of resources.
     Two,
 }
 
-impl Version {
+/// A control group that may limit the memory of this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryGroup {
+    /// Version of the group's hierarchy.
+    pub version: GroupVersion,
+    /// Folders of the groups around this process, from the mounted group to the process's own.
+    pub folders: Vec<String>,
+}
+
+/// Returns the control groups of this process, one for each mounted hierarchy that may limit
+/// memory. Empty if the system does not say, as on every system but Linux.
+pub fn memory_groups() -> Vec<MemoryGroup> {
+    if cfg!(not(target_os = "linux")) || cfg!(miri) {
+        return Vec::new();
+    }
+    groups_in(&|path| std::fs::read_to_string(path).ok())
+}
+
+impl GroupVersion {
     fn limit_files(self) -> &'static [&'static str] {
         match self {
-            Version::One => &["memory.limit_in_bytes"],
-            Version::Two => &["memory.max", "memory.high"],
+            GroupVersion::One => &["memory.limit_in_bytes"],
+            GroupVersion::Two => &["memory.max", "memory.high"],
         }
     }
 
@@ -65,8 +86,8 @@ impl Version {
             let (_, rest) = line.split_once(':')?;
             let (controllers, path) = rest.split_once(':')?;
             let is_it = match self {
-                Version::One => controllers.split(',').any(|controller| controller == "memory"),
-                Version::Two => controllers.is_empty(),
+                GroupVersion::One => controllers.split(',').any(|controller| controller == "memory"),
+                GroupVersion::Two => controllers.is_empty(),
             };
             is_it.then_some(path)
         })
@@ -76,7 +97,7 @@ impl Version {
 /// A mounted hierarchy of groups.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
-    version: Version,
+    version: GroupVersion,
     /// The group that is mounted at `folder`.
     root: String,
     folder: String,
@@ -90,8 +111,8 @@ impl Mount {
         let (mut place, mut kind) = (place.split(' '), kind.split(' '));
         let (root, folder) = (place.nth(3)?, place.next()?);
         let version = match kind.next()? {
-            "cgroup2" => Version::Two,
-            "cgroup" if kind.nth(1)?.split(',').any(|option| option == "memory") => Version::One,
+            "cgroup2" => GroupVersion::Two,
+            "cgroup" if kind.nth(1)?.split(',').any(|option| option == "memory") => GroupVersion::One,
             _ => return None,
         };
         Some(Mount { version, root: unescaped(root), folder: unescaped(folder) })
@@ -132,15 +153,22 @@ fn unescaped(field: &str) -> String {
     text
 }
 
-fn group_limits(read: ReadText<'_>) -> Vec<u64> {
+fn groups_in(read: ReadText<'_>) -> Vec<MemoryGroup> {
     let (Some(cgroups), Some(mounts)) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo")) else {
         return Vec::new();
     };
+    let of_mount = |mount: Mount| {
+        let folders = mount.folders(mount.version.group(&cgroups)?);
+        Some(MemoryGroup { version: mount.version, folders })
+    };
+    mounts.lines().filter_map(Mount::of_line).filter_map(of_mount).collect()
+}
+
+fn group_limits(read: ReadText<'_>) -> Vec<u64> {
     let mut limits = Vec::new();
-    for mount in mounts.lines().filter_map(Mount::of_line) {
-        let Some(group) = mount.version.group(&cgroups) else { continue };
-        for folder in mount.folders(group) {
-            let of_files = mount.version.limit_files().iter();
+    for group in groups_in(read) {
+        for folder in group.folders {
+            let of_files = group.version.limit_files().iter();
             let texts = of_files.filter_map(|file| read(&format!("{folder}/{file}")));
             // "max" is no number, and no limit.
             limits.extend(texts.filter_map(|text| text.trim().parse::<u64>().ok()));
@@ -235,6 +263,31 @@ mod tests {
     }
 
     #[test]
+    fn the_groups_around_a_process_are_listed_from_the_mount_inwards() {
+        let files = [
+            (
+                "/proc/self/mountinfo",
+                "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                 41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+            ),
+            ("/proc/self/cgroup", "4:memory:/batch/job\n0::/\n"),
+        ];
+        let read =
+            |path: &str| files.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned());
+        let group = |version, folders: &[&str]| MemoryGroup {
+            version,
+            folders: folders.iter().map(|folder| (*folder).to_owned()).collect(),
+        };
+        let memory = "/sys/fs/cgroup/memory";
+        let batch = [memory, &format!("{memory}/batch"), &format!("{memory}/batch/job")];
+        assert_eq!(
+            groups_in(&read),
+            [group(GroupVersion::One, &batch), group(GroupVersion::Two, &["/sys/fs/cgroup/unified"])]
+        );
+        assert_eq!(groups_in(&|_| None), []);
+    }
+
+    #[test]
     fn a_container_sees_its_own_part_of_the_hierarchy() {
         let mount =
             |root: &str| format!("35 31 0:32 {root} /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
@@ -270,8 +323,8 @@ mod tests {
         for odd in [r"\", r"\04", r"\999", r"\377", r"a\é040", r"a\ééé"] {
             assert_eq!(unescaped(odd), odd);
         }
-        assert_eq!(Version::Two.group("nonsense\n0:\n0::/here\n"), Some("/here"));
-        assert_eq!(Version::One.group("3:memory\n0::/here\n"), None);
+        assert_eq!(GroupVersion::Two.group("nonsense\n0:\n0::/here\n"), Some("/here"));
+        assert_eq!(GroupVersion::One.group("3:memory\n0::/here\n"), None);
     }
 
     #[test]
