@@ -25,6 +25,8 @@ pub(crate) struct MemoryStore {
     /// Number of the commit that fails; 0 for none.
     pub(crate) fail_at: u64,
     pub(crate) begun: AtomicU64,
+    /// Number of values lent.
+    pub(crate) lent: AtomicU64,
 }
 
 impl MemoryStore {
@@ -150,6 +152,12 @@ impl Transaction for MemoryTransaction<'_, '_> {
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.map.get(&self.full(key)).cloned())
+    }
+
+    fn get_with(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let lent = self.map.get(&self.full(key)).map(|value| visit(value)).is_some();
+        self.client.store.lent.fetch_add(lent.into(), Ordering::SeqCst);
+        Ok(lent)
     }
 
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {

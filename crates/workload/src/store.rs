@@ -156,6 +156,13 @@ pub trait Transaction: Sized {
     /// The value of `key`.
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
+    /// Passes the value of `key` to `visit`, without a copy if the store can lend it. Returns
+    /// whether the key was present.
+    fn get_with(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = self.get(key)?;
+        Ok(value.map(|value| visit(&value)).is_some())
+    }
+
     /// The value of `key`, which this transaction will write.
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 

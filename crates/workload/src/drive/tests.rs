@@ -151,6 +151,28 @@ fn a_lost_record_is_found() {
 }
 
 #[test]
+fn reads_borrow_values_if_asked_and_check_them() {
+    for borrows_values in [false, true] {
+        let text = "recordcount=50\nreadproportion=1\nupdateproportion=0\ndataintegrity=true";
+        let settings = Settings { borrows_values, ..settings(text) };
+        let store = MemoryStore::default();
+        let all = Plan { transactions: Some(500), ..Default::default() };
+        run(&store, &YcsbLoad::new(&settings), &all).unwrap();
+        let reads = YcsbRun::new(&settings, 50, 0);
+        assert_eq!(run(&store, &reads, &all).unwrap().transactions, 500);
+        assert_eq!(store.lent.load(Ordering::SeqCst), if borrows_values { 500 } else { 0 });
+        for (change, why) in [(1, "does not follow from its key"), (2, "is missing")] {
+            match change {
+                1 => store.map.lock().unwrap().values_mut().for_each(|value| *value.last_mut().unwrap() ^= 1),
+                _ => store.map.lock().unwrap().clear(),
+            }
+            let error = run(&store, &reads, &all).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+}
+
+#[test]
 fn refuses_impossible_plans() {
     let store = MemoryStore::default();
     let ycsb = YcsbRun::new(&settings("recordcount=10"), 10, 0);

@@ -124,8 +124,15 @@ impl RunSource {
     }
 
     fn read<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
-        let value = transaction.get(&self.key)?.ok_or_else(|| self.missing())?;
-        self.values.check(&self.key, &value, self.field).map_err(|what| self.wrong(what))
+        let (values, key, field) = (&mut self.values, &self.key, self.field);
+        let mut checked = None;
+        let mut check = |value: &[u8]| checked = Some(values.check(key, value, field));
+        if self.run.settings.borrows_values {
+            transaction.get_with(key, &mut check)?;
+        } else if let Some(value) = transaction.get(key)? {
+            check(&value);
+        }
+        checked.ok_or_else(|| self.missing())?.map_err(|what| self.wrong(what))
     }
 
     fn scan<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {

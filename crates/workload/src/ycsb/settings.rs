@@ -119,6 +119,9 @@ pub struct Settings {
     pub read_all_fields: bool,
     /// True if updates write all fields, false for one field.
     pub write_all_fields: bool,
+    /// True if a read borrows the value from a store that can lend it, instead of copying the
+    /// value. Not a property of YCSB: false unless the caller sets it.
+    pub borrows_values: bool,
     /// True if values follow from their keys, so that reads can check them.
     pub data_integrity: bool,
     /// Number of fields in a record.
@@ -283,6 +286,7 @@ impl Settings {
             distribution: distribution(r)?,
             read_all_fields: r.flag("readallfields", true)?,
             write_all_fields: r.flag("writeallfields", false)?,
+            borrows_values: false,
             data_integrity: r.flag("dataintegrity", false)?,
             field_count: r.small("fieldcount", 10, 1, super::FIELDS_MAX as u32)?,
             field_length: field_length(r)?,
