@@ -201,6 +201,16 @@ pub struct FjallTransaction<'c, K: Kind> {
 }
 
 impl<'c, K: Kind> FjallTransaction<'c, K> {
+    /// Finds a value, whose bytes fjall shares.
+    fn find(&self, key: &[u8]) -> Result<Option<::fjall::UserValue>> {
+        let keyspace = self.table.as_ref();
+        let found = match &self.view {
+            View::Read(snapshot) => snapshot.get(keyspace, key),
+            View::Write(write) => write.get(keyspace, key),
+        };
+        found.map_err(failed)
+    }
+
     fn write(&mut self) -> Result<&mut K::Write<'c>> {
         match &mut self.view {
             View::Read(_) => Err(read_only()),
@@ -216,12 +226,11 @@ impl<K: Kind> Transaction for FjallTransaction<'_, K> {
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let keyspace = self.table.as_ref();
-        let found = match &self.view {
-            View::Read(snapshot) => snapshot.get(keyspace, key),
-            View::Write(write) => write.get(keyspace, key),
-        };
-        Ok(found.map_err(failed)?.map(|value| value.to_vec()))
+        Ok(self.find(key)?.map(|value| value.to_vec()))
+    }
+
+    fn get_with(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.find(key)?.map(|value| visit(&value)).is_some())
     }
 
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {

@@ -28,4 +28,13 @@ impl Rival for KatydidStore {
     fn close(self) -> Result<()> {
         self.database().close().map_err(failed)
     }
+
+    fn load_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        table: &str,
+        entries: impl Iterator<Item = (K, V)>,
+    ) -> Result<()> {
+        let table = self.database().table(table).map_err(failed)?;
+        self.database().bulk_load(&table, entries).map(|_| ()).map_err(failed)
+    }
 }

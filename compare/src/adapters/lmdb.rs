@@ -148,6 +148,11 @@ impl Transaction for LmdbTransaction<'_> {
         Ok(found.map(<[u8]>::to_vec))
     }
 
+    fn get_with(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let found = self.table.get(self.reader(), key).map_err(failed)?;
+        Ok(found.map(visit).is_some())
+    }
+
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get(key)
     }

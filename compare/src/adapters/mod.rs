@@ -55,6 +55,16 @@ impl Options {
 pub trait Rival: Store {
     /// Closes the store. Committed changes are present when the store is opened again.
     fn close(self) -> Result<()>;
+
+    /// Fills an empty table with entries whose keys ascend. Only called if [`Known::loads_sorted`].
+    fn load_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        table: &str,
+        entries: impl Iterator<Item = (K, V)>,
+    ) -> Result<()> {
+        let _unused = entries;
+        Err(failed(format!("{} has no call that fills {table} with sorted entries", self.describe())))
+    }
 }
 
 /// Visitor of a store of any type.
@@ -70,27 +80,29 @@ pub struct Known {
     /// True if the store acknowledges commits by callbacks, so that a thread may have many in
     /// flight.
     pub callbacks: bool,
+    /// True if the adapter has a call that fills a table with sorted entries.
+    pub loads_sorted: bool,
     /// True if this build contains the store.
     pub built: bool,
 }
 
 const fn known(name: &'static str, callbacks: bool) -> Known {
-    Known { name, callbacks, built: true }
+    Known { name, callbacks, loads_sorted: false, built: true }
 }
 
 /// All stores. The first is compared with each of the others.
 pub const ALL: [Known; 11] = [
-    known("katydid", true),
+    Known { loads_sorted: true, ..known("katydid", true) },
     known("katydid-memory", true),
     known("surrealkv", true),
-    Known { name: "rocksdb", callbacks: false, built: cfg!(feature = "rocksdb") },
-    Known { name: "rocksdb-optimistic", callbacks: false, built: cfg!(feature = "rocksdb") },
+    Known { built: cfg!(feature = "rocksdb"), ..known("rocksdb", false) },
+    Known { built: cfg!(feature = "rocksdb"), ..known("rocksdb-optimistic", false) },
     known("fjall", false),
     known("fjall-optimistic", false),
     known("lmdb", false),
     known("redb", false),
     known("sqlite", false),
-    Known { name: "wiredtiger", callbacks: false, built: cfg!(feature = "wiredtiger") },
+    Known { built: cfg!(feature = "wiredtiger"), ..known("wiredtiger", false) },
 ];
 
 /// Opens the store called `name` in the existing folder `place`, runs `visit` on it and closes it.

@@ -170,12 +170,18 @@ impl RedbTransaction<'_> {
 /// The reads that both kinds of tables support.
 trait Readable {
     fn find(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    fn find_with(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool>;
     fn walk(&self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize>;
 }
 
 impl<T: ReadableTable<Bytes, Bytes>> Readable for T {
     fn find(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.get(key).map_err(failed)?.map(|value| value.value().to_vec()))
+    }
+
+    fn find_with(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let found = self.get(key).map_err(failed)?;
+        Ok(found.map(|value| visit(value.value())).is_some())
     }
 
     fn walk(&self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
@@ -197,6 +203,10 @@ impl Transaction for RedbTransaction<'_> {
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.read(|table| table.find(key))
+    }
+
+    fn get_with(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.read(|table| table.find_with(key, visit))
     }
 
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {

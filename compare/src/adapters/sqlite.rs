@@ -219,6 +219,15 @@ impl Transaction for SqliteTransaction<'_> {
         self.with(&self.table.get, |statement| statement.query_row([key], |row| row.get(0)).optional())
     }
 
+    fn get_with(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.with(&self.table.get, |statement| {
+            let mut rows = statement.query([key])?;
+            let Some(row) = rows.next()? else { return Ok(false) };
+            visit(row.get_ref(0)?.as_blob()?);
+            Ok(true)
+        })
+    }
+
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get(key)
     }

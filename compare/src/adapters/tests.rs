@@ -77,7 +77,12 @@ impl LikeAModel {
         let key = LikeAModel::key(rng);
         let value: Vec<u8> = (0..rng.usize(..300)).map(|_| rng.u8(..)).collect();
         let wrong = |what: &str| format!("{what} of {key:?} in table {table}");
-        match rng.u8(..7) {
+        match rng.u8(..8) {
+            7 => {
+                let mut lent = None;
+                let there = transaction.get_with(&key, &mut |value| lent = Some(value.to_vec()))?;
+                ensure(there == lent.is_some() && lent == model.get(&key).cloned(), || wrong("lent get"))
+            }
             0 => ensure(transaction.get(&key)? == model.get(&key).cloned(), || wrong("get")),
             1 => ensure(transaction.get_for_update(&key)? == model.get(&key).cloned(), || {
                 wrong("get for update")

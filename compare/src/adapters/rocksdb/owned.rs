@@ -49,8 +49,8 @@ pub fn checked<T>(call: impl FnOnce(ffi::Errors) -> T) -> Result<T> {
     }
 }
 
-/// A copy of a found value. Frees RocksDB's value.
-pub fn taken(found: *mut ffi::Pinned) -> Option<Vec<u8>> {
+/// Passes a found value to `visit`, and frees RocksDB's value.
+pub fn lent<T>(found: *mut ffi::Pinned, visit: impl FnOnce(&[u8]) -> T) -> Option<T> {
     if found.is_null() {
         return None;
     }
@@ -59,7 +59,7 @@ pub fn taken(found: *mut ffi::Pinned) -> Option<Vec<u8>> {
     // SAFETY: the value is alive and unchanged until `found` is dropped.
     unsafe {
         let at = ffi::rocksdb_pinnableslice_value(found.it, &mut length);
-        Some(bytes(at, length).to_vec())
+        Some(visit(bytes(at, length)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A transaction of RocksDB of either kind, or a snapshot for reading. The head of the parent
 //! module has the safety rules.
 
-use super::owned::{Owned, bytes, checked, taken};
+use super::owned::{Owned, bytes, checked, lent};
 use super::{Database, RocksClient, ffi};
 use crate::adapters::prefixes::{end, full};
 use crate::adapters::{exists, read_only};
@@ -46,10 +46,16 @@ impl<'c> RocksTransaction<'c> {
 
     /// Reads the value of a key that includes its table's byte.
     pub fn find(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(lent(self.pinned(key)?, <[u8]>::to_vec))
+    }
+
+    /// Finds the value of a key that includes its table's byte; null if there is none. The caller
+    /// frees the value.
+    fn pinned(&mut self, key: &[u8]) -> Result<*mut ffi::Pinned> {
         let (at, length, store) = (key.as_ptr().cast(), key.len(), self.client.store);
         // SAFETY: all pointers are alive (rules 1 and 3); RocksDB uses the key during the call
         // only.
-        let found = checked(|error| unsafe {
+        checked(|error| unsafe {
             match (self.view, &store.database) {
                 (View::Write(it), _) => {
                     ffi::rocksdb_transaction_get_pinned(it, store.read.it, at, length, error)
@@ -61,8 +67,7 @@ impl<'c> RocksTransaction<'c> {
                     ffi::rocksdb_get_pinned(*base, self.client.read.it, at, length, error)
                 }
             }
-        })?;
-        Ok(taken(found))
+        })
     }
 
     /// Reads the value of a key, and locks or tracks the key.
@@ -74,7 +79,7 @@ impl<'c> RocksTransaction<'c> {
         let found = checked(|error| unsafe {
             ffi::rocksdb_transaction_get_pinned_for_update(transaction, read, at, length, 1, error)
         })?;
-        Ok(taken(found))
+        Ok(lent(found, <[u8]>::to_vec))
     }
 
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -119,6 +124,11 @@ impl Transaction for RocksTransaction<'_> {
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.find(&self.full(key))
+    }
+
+    fn get_with(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let found = self.pinned(&self.full(key))?;
+        Ok(lent(found, visit).is_some())
     }
 
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {

@@ -210,15 +210,16 @@ type Get =
     unsafe extern "C" fn(*mut ffi::Cursor, *const c_void, usize, *mut *const c_void, *mut usize) -> c_int;
 
 impl WiredTransaction<'_> {
-    fn find(&mut self, key: &[u8], get: Get) -> Result<Option<Vec<u8>>> {
+    /// Finds the value of a key, and passes it to `visit`.
+    fn find<T>(&mut self, key: &[u8], get: Get, visit: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
         let (mut value, mut length) = (ptr::null(), 0);
-        // SAFETY: the cursor is open; the key lives until the cursor is reset, and the value is
-        // copied before the reset (rule 3).
+        // SAFETY: the cursor is open; the key lives until the cursor is reset, and `visit` uses the
+        // value before the reset (rule 3).
         unsafe {
             let code = get(self.table.any, key.as_ptr().cast(), key.len(), &mut value, &mut length);
-            let copy = found(code)?.then(|| bytes(value, length).to_vec());
+            let visited = found(code)?.then(|| visit(bytes(value, length)));
             done(ffi::katydid_wt_reset(self.table.any))?;
-            Ok(copy)
+            Ok(visited)
         }
     }
 
@@ -255,11 +256,15 @@ impl Transaction for WiredTransaction<'_> {
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.find(key, ffi::katydid_wt_get)
+        self.find(key, ffi::katydid_wt_get, <[u8]>::to_vec)
+    }
+
+    fn get_with(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.find(key, ffi::katydid_wt_get, visit)?.is_some())
     }
 
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.find(key, ffi::katydid_wt_get_for_update)
+        self.find(key, ffi::katydid_wt_get_for_update, <[u8]>::to_vec)
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
