@@ -4,22 +4,28 @@
 //! 1. Each round runs everything in every case once, and every second round runs in reverse order,
 //!    so that slow drift of the machine affects everything alike.
 //! 2. Each run has a new folder, which is removed after the run. The preparation of a store or log
-//!    is not measured.
+//!    is not measured, except by the workloads that load a store.
 
 #[cfg(feature = "stores")]
 mod adapters;
 #[cfg(feature = "stores")]
 mod chart;
 #[cfg(feature = "stores")]
+mod child;
+#[cfg(feature = "stores")]
 mod everything;
 mod flags;
 mod logs;
+#[cfg(any(feature = "replicas", feature = "stores"))]
+mod process;
 mod raft_logs;
 #[cfg(feature = "replicas")]
 mod replicas;
 mod statistics;
 #[cfg(feature = "stores")]
 mod stores;
+#[cfg(feature = "stores")]
+mod targets;
 mod turns;
 
 use std::process::ExitCode;
@@ -39,9 +45,19 @@ Usage: katydid-compare logs [FLAGS]      durable appends of katydid-wal and of o
 Each command has its own --help. `replicas` needs the feature of that name; `stores` and `all` need the feature `stores`.";
 
 fn main() -> ExitCode {
-    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match command(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("katydid-compare: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn command(mut arguments: Vec<String>) -> Result<()> {
     let rest = arguments.split_off(arguments.len().min(1));
-    let done = match arguments.first().map(String::as_str) {
+    match arguments.first().map(String::as_str) {
         Some("logs") => logs::main(rest),
         Some("raft-logs") => raft_logs::main(rest),
         #[cfg(feature = "replicas")]
@@ -49,20 +65,20 @@ fn main() -> ExitCode {
         #[cfg(feature = "replicas")]
         Some("replica-server") => replicas::serve(&rest),
         #[cfg(feature = "stores")]
+        Some(child::COMMAND) => {
+            child::begin()?;
+            command(rest)
+        }
+        #[cfg(feature = "stores")]
         Some("stores") => stores::main(rest),
         #[cfg(feature = "stores")]
         Some("all") => everything::main(rest),
+        #[cfg(feature = "stores")]
+        Some(stores::TURN) => stores::serve(rest),
         Some("--help" | "-h") | None => {
             println!("{HELP}");
             Ok(())
         }
         Some(other) => Err(format!("unknown: {other}; see --help").into()),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("katydid-compare: {error}");
-            ExitCode::FAILURE
-        }
     }
 }

@@ -81,6 +81,14 @@ pub struct Turns {
     pub time: Duration,
 }
 
+/// Order of `many` turns in a round: every second round is reversed.
+pub fn order(many: usize, round: usize) -> Vec<usize> {
+    match round % 2 {
+        0 => (0..many).collect(),
+        _ => (0..many).rev().collect(),
+    }
+}
+
 impl Turns {
     /// Reads the flags of a command, over these defaults; `None` if the arguments ask for help.
     /// `own` gets each flag that not all commands have, and returns whether the command has it.
@@ -116,9 +124,7 @@ impl Turns {
         let mut raw = Vec::new();
         for round in 0..self.rounds {
             raw.push(raw_write_us(&self.dir, self.time / 2)?);
-            let order: Vec<usize> = (0..rows.len()).collect();
-            let order = if round % 2 == 0 { order } else { order.into_iter().rev().collect() };
-            for at in order {
+            for at in order(rows.len(), round) {
                 let row = &mut rows[at];
                 eprintln!("round {} of {}: {}, {}", round + 1, self.rounds, row.name, row.case);
                 let place = self.dir.join("run");

@@ -10,7 +10,7 @@ pub use rivals::{Indexed, open_raft_engine, raw_write_us, wait_for_segments};
 use crate::Result;
 use crate::flags;
 use crate::statistics::{extremes, median, quantile_us, times_as_much};
-use crate::turns::Run;
+use crate::turns::{self, Run};
 use rivals::Appender;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -104,9 +104,7 @@ fn measure(settings: &Settings) -> Result<Vec<Row>> {
     let mut raw = Vec::new();
     for round in 0..settings.rounds {
         raw.push(rivals::raw_write_us(&settings.dir, settings.time / 2)?);
-        let order: Vec<usize> = (0..rows.len()).collect();
-        let order = if round % 2 == 0 { order } else { order.into_iter().rev().collect() };
-        for at in order {
+        for at in turns::order(rows.len(), round) {
             let row = &mut rows[at];
             eprintln!("round {} of {}: {}, {} threads", round + 1, settings.rounds, row.log, row.threads);
             let place = settings.dir.join("log");

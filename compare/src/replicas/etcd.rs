@@ -3,9 +3,9 @@
 //!
 //! The messages have only the fields that this program uses; their numbers are etcd's.
 
-use super::process::Process;
 use super::{Client, Group, PATIENCE, wait_for};
 use crate::Result;
+use crate::process::Process;
 use std::fs::File;
 use std::net::TcpListener;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! A group of `katydid-replica`. Each replica is a process of this program.
 
-use super::process::Process;
 use super::{Client, Group, PATIENCE, wait_for};
+use crate::process::Process;
 use crate::{Result, flags};
 use katydid_replica::{
     ClientOptions, ReadAt, Replica, ReplicaId, ReplicaOptions, Replicated, RequestId, Role, WriteOptions,

@@ -7,7 +7,6 @@
 
 mod etcd;
 mod katydid;
-mod process;
 
 use crate::Result;
 use crate::flags;

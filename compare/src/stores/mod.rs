@@ -1,26 +1,32 @@
 //! Measures transactions of Katydid and of other stores, in turn within each round, in one folder.
 //!
-//! 1. Every run loads a store of its own. Its contents are checked afterwards, and a wrong sum is a
-//!    failure.
-//! 2. A store that fails is named and left out of further rounds; the runs of other stores
+//! 1. In a turn one store is loaded and runs all workloads of the command, which follow each other
+//!    on this store. Its contents are checked at the end, and a wrong sum is a failure.
+//! 2. A store that fails is named and left out of further rounds; the turns of other stores
 //!    continue. At the end the program fails.
 
+mod group;
 mod report;
 mod settings;
+mod turn;
 mod work;
 
 #[cfg(test)]
 pub use work::load;
 
 use crate::Result;
-use crate::adapters::{self, ALL, Known};
-use crate::flags;
+use crate::adapters::{ALL, Known};
 use crate::logs::raw_write_us;
 use crate::statistics::{median, times_as_much};
+use crate::{child, flags, turns};
+pub use group::LimitedGroup;
 use katydid_workload::measure::Latencies;
-pub use settings::Settings;
-use settings::{Case, HELP};
+use settings::HELP;
+pub use settings::{Case, Settings};
 use std::time::Duration;
+use turn::Turn;
+pub use turn::{COMMAND as TURN, serve};
+pub use work::Work;
 
 /// Result of one run.
 pub struct Run {
@@ -33,8 +39,9 @@ pub struct Run {
     pub version: String,
 }
 
-/// A store in one case, with its rounds.
+/// A workload on a store in one case, with its rounds.
 pub struct Row {
+    pub work: Work,
     pub store: Known,
     pub case: Case,
     pub rounds: Vec<Run>,
@@ -88,9 +95,9 @@ pub struct Measured {
 impl Measured {
     /// The stores that failed, each with its case and error.
     pub fn failures(&self) -> impl Iterator<Item = String> {
-        self.rows
-            .iter()
-            .filter_map(|row| Some(format!("{}, {}: {}", row.store.name, row.case, row.failure.as_ref()?)))
+        self.rows.iter().filter_map(|row| {
+            Some(format!("{}, {}, {}: {}", row.work, row.store.name, row.case, row.failure.as_ref()?))
+        })
     }
 }
 
@@ -99,6 +106,7 @@ pub fn main(arguments: Vec<String>) -> Result<()> {
         println!("{HELP}");
         return Ok(());
     };
+    child::stop_at_signals()?;
     match measure_and_tell(&settings)?.failures().next() {
         Some(failure) => Err(failure.into()),
         None => Ok(()),
@@ -118,52 +126,72 @@ pub fn measure_and_tell(settings: &Settings) -> Result<Measured> {
     Ok(measured)
 }
 
-fn rows(settings: &Settings) -> Vec<Row> {
-    let mut rows = Vec::new();
+/// The stores and cases of a round, in the order of the first round.
+fn turns_of(settings: &Settings) -> Vec<(Known, Case)> {
+    let sorted = settings.works.iter().any(|work| work.is_sorted_load());
+    let mut turns = Vec::new();
     for &case in &settings.cases {
-        let can = settings.stores.iter().filter(|store| case.in_flight == 1 || store.callbacks);
-        rows.extend(can.map(|&store| Row { store, case, rounds: Vec::new(), failure: None }));
+        let can =
+            |store: &&Known| (case.in_flight == 1 || store.callbacks) && (!sorted || store.loads_sorted);
+        turns.extend(settings.stores.iter().filter(can).map(|&store| (store, case)));
     }
-    rows
+    turns
+}
+
+/// Rows of all workloads: the rows of the first workload in the order of `turns`, and so on.
+fn rows(works: &[Work], turns: &[(Known, Case)]) -> Vec<Row> {
+    let of_work = |&work| {
+        let row = move |&(store, case)| Row { work, store, case, rounds: Vec::new(), failure: None };
+        turns.iter().map(row)
+    };
+    works.iter().flat_map(of_work).collect()
 }
 
 fn measure(settings: &Settings) -> Result<Measured> {
-    let mut rows = rows(settings);
+    if let Some(bytes) = settings.memory_bytes {
+        // If memory cannot be limited, this fails before the first turn.
+        drop(LimitedGroup::create(bytes)?);
+    }
+    let turns = turns_of(settings);
+    let mut rows = rows(&settings.works, &turns);
     let mut raw = Vec::new();
     for round in 0..settings.rounds {
         raw.push(raw_write_us(&settings.dir, Duration::from_millis(300))?);
-        let order: Vec<usize> = (0..rows.len()).collect();
-        let order = if round % 2 == 0 { order } else { order.into_iter().rev().collect() };
-        for at in order {
-            let row = &mut rows[at];
-            if row.failure.is_some() {
+        for at in turns::order(turns.len(), round) {
+            let (store, case) = turns[at];
+            let mut mine: Vec<&mut Row> = rows.iter_mut().skip(at).step_by(turns.len()).collect();
+            if mine.iter().any(|row| row.failure.is_some()) {
                 continue;
             }
-            eprintln!("round {} of {}: {}, {}", round + 1, settings.rounds, row.store.name, row.case);
-            match one(row, settings, round) {
-                Ok(run) => row.rounds.push(run),
-                Err(error) => {
-                    eprintln!("  failed: {error}");
-                    row.failure = Some(error.to_string());
-                }
-            }
+            eprintln!("round {} of {}: {}, {case}", round + 1, settings.rounds, store.name);
+            let turn = match turn::run(settings, store, case, round) {
+                Err(error) if error.is::<child::Stopped>() => return Err(error),
+                Err(error) => Turn { failure: Some(error.to_string()), ..Turn::default() },
+                Ok(turn) => turn,
+            };
+            add_turn(&mut mine, turn);
         }
     }
     Ok(Measured { rows, raw_us: median(raw) })
 }
 
-fn one(row: &Row, settings: &Settings, round: usize) -> Result<Run> {
-    let place = settings.dir.join("store");
-    std::fs::create_dir_all(&place)?;
-    let options = adapters::Options {
-        commits: settings.commits,
-        cache_bytes: settings.cache_bytes,
-        clients: row.case.threads,
-    };
-    let run =
-        adapters::with(row.store.name, &place, &options, work::StoreRun { settings, case: row.case, round });
-    std::fs::remove_dir_all(&place)?;
-    Ok(run?)
+/// Adds the results of a turn to the rows of its workloads. A failure belongs to the first workload
+/// that has no result, or to the last one; the workloads after it were not run.
+fn add_turn(rows: &mut [&mut Row], turn: Turn) {
+    let ended = turn.runs.len();
+    for (work, run) in turn.runs {
+        if let Some(row) = rows.iter_mut().find(|row| row.work == work) {
+            row.rounds.push(run);
+        }
+    }
+    let missing = (ended < rows.len()).then(|| "its process has told no result".to_owned());
+    let Some(failure) = turn.failure.or(missing) else { return };
+    eprintln!("  failed: {failure}");
+    let failed = ended.min(rows.len() - 1);
+    for (nth, row) in rows.iter_mut().enumerate().skip(failed) {
+        row.failure =
+            Some(if nth == failed { failure.clone() } else { "not run after a failure".to_owned() });
+    }
 }
 
 /// The store called `name`, if this build contains it.
@@ -178,5 +206,68 @@ fn known(name: &str) -> Result<Known> {
             let names: Vec<&str> = ALL.iter().map(|known| known.name).collect();
             Err(format!("no store {name:?}; there are {}", names.join(", ")).into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(flags: &str) -> Settings {
+        let flags = flags.split_whitespace().map(str::to_owned).collect();
+        Settings::read(flags).unwrap().expect("no help is asked for")
+    }
+
+    fn run(per_second: f64) -> Run {
+        let (transactions, conflicts, syncs) = (1, 0, None);
+        Run {
+            per_second,
+            transactions,
+            conflicts,
+            latencies: Latencies::default(),
+            syncs,
+            version: String::new(),
+        }
+    }
+
+    #[test]
+    fn every_workload_has_a_row_for_each_turn_and_each_turn_runs_all_workloads() {
+        let settings = settings("--workload load,ycsb-c --stores katydid,lmdb --threads 1,8 --callbacks 2x4");
+        let turns = turns_of(&settings);
+        let named: Vec<String> = turns.iter().map(|(store, case)| format!("{} {case}", store.name)).collect();
+        assert_eq!(named, ["katydid 1", "lmdb 1", "katydid 8", "lmdb 8", "katydid 2x4"]);
+        let mut rows = rows(&settings.works, &turns);
+        assert_eq!(rows.len(), 10);
+        let mut mine: Vec<&mut Row> = rows.iter_mut().skip(3).step_by(turns.len()).collect();
+        let named: Vec<String> = mine.iter().map(|row| format!("{} {}", row.work, row.store.name)).collect();
+        assert_eq!(named, ["load lmdb", "ycsb-c lmdb"]);
+        let (load, c) = (settings.works[0], settings.works[1]);
+        add_turn(&mut mine, Turn { runs: vec![(load, run(1.0)), (c, run(2.0))], failure: None });
+        assert_eq!((rows[3].median(), rows[8].median()), (1.0, 2.0));
+        assert!(rows.iter().all(|row| row.failure.is_none()));
+    }
+
+    #[test]
+    fn only_stores_with_a_call_for_sorted_entries_load_them() {
+        let turns = turns_of(&settings("--workload load-sorted --stores lmdb,katydid --threads 1"));
+        assert_eq!(turns.iter().map(|(store, _)| store.name).collect::<Vec<_>>(), ["katydid"]);
+    }
+
+    #[test]
+    fn a_failure_belongs_to_the_workload_that_did_not_end() {
+        let settings = settings("--workload load,ycsb-c,ycsb-a --stores lmdb --threads 8");
+        let turns = turns_of(&settings);
+        let failures = |turn: Turn| -> Vec<Option<String>> {
+            let mut rows = rows(&settings.works, &turns);
+            add_turn(&mut rows.iter_mut().collect::<Vec<_>>(), turn);
+            rows.into_iter().map(|row| row.failure).collect()
+        };
+        let (text, after) = (Some("killed".to_owned()), Some("not run after a failure".to_owned()));
+        let one = || vec![(settings.works[0], run(1.0))];
+        let all = || settings.works.iter().map(|&work| (work, run(1.0))).collect();
+        assert_eq!(failures(Turn { runs: one(), failure: text.clone() }), [None, text.clone(), after]);
+        assert_eq!(failures(Turn { runs: all(), failure: text.clone() }), [None, None, text]);
+        assert_eq!(failures(Turn { runs: all(), failure: None }), [None, None, None]);
+        assert!(failures(Turn { runs: one(), failure: None })[1].is_some());
     }
 }

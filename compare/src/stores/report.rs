@@ -8,9 +8,9 @@ use crate::statistics::{extremes, median};
 use katydid_workload::measure::Summary;
 use serde_json::{Value, json};
 
-/// Ratio to the first row of the case.
+/// Ratio to the first row of the workload and case.
 fn ratio(row: &Row, rows: &[Row]) -> Option<f64> {
-    let first = rows.iter().find(|other| other.case == row.case)?;
+    let first = rows.iter().find(|other| (other.work, other.case) == (row.work, row.case))?;
     let comparable = !row.rounds.is_empty() && !first.rounds.is_empty();
     comparable.then(|| first.times(row))
 }
@@ -28,9 +28,10 @@ fn commits(settings: &Settings) -> &'static str {
 
 pub fn print(settings: &Settings, measured: &Measured) {
     println!(
-        "{}, {} commits, {} s, {} rounds; raw durable 4 KiB write: {:.1} us (median round)",
-        settings.work,
+        "{}, {} commits{}, {} s, {} rounds; raw durable 4 KiB write: {:.1} us (median round)",
+        settings.work_names(),
         commits(settings),
+        settings.memory_bytes.map_or(String::new(), |bytes| format!(", {} MiB of memory", bytes >> 20)),
         settings.time.as_secs_f64(),
         settings.rounds,
         measured.raw_us
@@ -54,7 +55,10 @@ pub fn print(settings: &Settings, measured: &Measured) {
             "conflicts",
         ])
     );
-    for row in &measured.rows {
+    for (nth, row) in measured.rows.iter().enumerate() {
+        if settings.works.len() > 1 && (nth == 0 || measured.rows[nth - 1].work != row.work) {
+            println!("{}:", row.work);
+        }
         print_row(row, &measured.rows);
     }
 }
@@ -111,7 +115,7 @@ pub fn csv(settings: &Settings, measured: &Measured) -> String {
             let (write, read) = (Summary::of(&run.latencies.commits), Summary::of(&run.latencies.reads));
             lines += &format!(
                 "{},{},{},\"{}\",{},{},{},{:.1},{},{},{},{:.1},{:.1},{:.1},{:.1}\n",
-                settings.work,
+                row.work,
                 commits(settings),
                 row.store.name,
                 run.version,
@@ -152,15 +156,19 @@ pub fn json(settings: &Settings, measured: &Measured) -> String {
         "profile": option_env!("KATYDID_PROFILE"),
         // The seed of a round is the number of the round.
         "seed": "round",
-        "workload": settings.work.to_string(),
+        "workload": settings.work_names(),
         "commits": commits(settings),
         "seconds": settings.time.as_secs_f64(),
         "rounds": settings.rounds,
         "records": settings.records,
+        "fields": settings.fields,
+        "field_bytes": settings.field_bytes,
+        "lent": settings.lent,
         "branches": settings.branches,
         "warehouses": settings.warehouses,
         "subscribers": settings.subscribers,
         "cache_bytes": settings.cache_bytes,
+        "memory_bytes": settings.memory_bytes,
         "raw_durable_4kib_write_us": measured.raw_us,
         "machine": machine(),
         "rows": rows,
@@ -171,6 +179,7 @@ pub fn json(settings: &Settings, measured: &Measured) -> String {
 fn json_row(row: &Row, rows: &[Row]) -> Value {
     let latencies = row.latencies();
     json!({
+        "workload": row.work.to_string(),
         "store": row.store.name,
         "version": row.rounds.first().map(|run| &run.version),
         "threads": row.case.threads,

@@ -3,13 +3,15 @@
 //! 1. Loading is not measured. One thread loads many records in a transaction, with the durability
 //!    of the run.
 //! 2. Between loading and measuring every store has the same time for its background work.
-//! 3. After a run the store contains exactly the acknowledged changes.
+//! 3. After a run the store contains exactly the acknowledged changes. After several workloads on
+//!    one store this is checked once, at the end, before the last result is told.
 
 use super::Run;
 use super::settings::{Case, Settings};
 use crate::adapters::{Rival, Visit};
 use katydid_workload::drive::{CommitsFrom, Outcome, Plan, Source, Workload, drive};
 use katydid_workload::insert::{Inserts, KeyOrder};
+use katydid_workload::measure::Latencies;
 use katydid_workload::properties::Properties;
 use katydid_workload::sysbench::{self, Script, SysbenchLoad, SysbenchRun};
 use katydid_workload::tatp::{self, Counts, TatpLoad, TatpRun};
@@ -21,13 +23,20 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time between loading and measuring a store.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// Maximum number of repetitions of a transaction that conflicts; never reached.
 const RETRIES: u32 = 1_000_000;
+
+/// Bytes of a value of the sorted load. A key has `SORTED_KEY_BYTES`.
+const SORTED_VALUE_BYTES: usize = 1024;
+const SORTED_KEY_BYTES: usize = 24;
+
+/// Number of random bytes from which the sorted load takes its values.
+const SORTED_POOL: usize = 256 << 10;
 
 /// Planned records in a transaction of the load phase.
 const BATCH: usize = 100;
@@ -72,6 +81,10 @@ const YCSB: [(&str, &str); 6] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     Insert,
+    /// The records that YCSB loads, in the order of a hash.
+    Load,
+    /// Records in the order of their keys.
+    LoadSorted,
     /// A YCSB workload: its name and its properties.
     Ycsb(&'static str, &'static str),
     Tpcb,
@@ -85,12 +98,26 @@ fn named<T: Copy>(list: &[(&'static str, T)], name: &str) -> Option<(&'static st
     list.iter().find(|(known, _)| *known == name).copied()
 }
 
+impl Work {
+    /// Returns whether the workload uses YCSB's table, so that it can share a store with others.
+    pub fn is_ycsb(self) -> bool {
+        matches!(self, Work::Load | Work::Ycsb(..))
+    }
+
+    /// Returns whether only a store with a call for sorted entries can run the workload.
+    pub fn is_sorted_load(self) -> bool {
+        self == Work::LoadSorted
+    }
+}
+
 impl FromStr for Work {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text {
             "insert" => Ok(Work::Insert),
+            "load" => Ok(Work::Load),
+            "load-sorted" => Ok(Work::LoadSorted),
             "tpcb" => Ok(Work::Tpcb),
             "tpcc" => Ok(Work::Tpcc),
             text => {
@@ -108,6 +135,8 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Work::Insert => "insert",
+            Work::Load => "load",
+            Work::LoadSorted => "load-sorted",
             Work::Ycsb(name, _) | Work::Tatp(name, _) | Work::Sysbench(name, _) => name,
             Work::Tpcb => "tpcb",
             Work::Tpcc => "tpcc",
@@ -115,33 +144,58 @@ impl fmt::Display for Work {
     }
 }
 
-/// One run of a workload on one store.
+/// The runs of a turn on one store.
 pub struct StoreRun<'a> {
     pub settings: &'a Settings,
     pub case: Case,
     pub round: usize,
+    /// Gets the result of each workload when the workload has ended.
+    pub tell: &'a mut dyn FnMut(Work, Run),
 }
 
 impl Visit for StoreRun<'_> {
-    type Output = Run;
+    type Output = ();
 
-    fn visit<S: Rival>(self, store: &S) -> Result<Run> {
-        let outcome = match self.settings.work {
+    fn visit<S: Rival>(self, store: &S) -> Result<()> {
+        let Some(&work) = self.settings.works.first() else { return Ok(()) };
+        let outcome = match work {
+            Work::Load | Work::Ycsb(..) => return self.ycsb(store),
+            Work::LoadSorted => {
+                let run = self.sorted_load(store)?;
+                (self.tell)(work, run);
+                return Ok(());
+            }
             Work::Insert => self.inserts(store),
-            Work::Ycsb(_, properties) => self.ycsb(store, properties),
             Work::Tpcb => self.tpcb(store),
             Work::Tpcc => self.tpcc(store),
             Work::Tatp(_, mix) => self.tatp(store, mix),
             Work::Sysbench(_, script) => self.sysbench(store, script),
         }?;
-        Ok(Run {
-            per_second: outcome.transactions_per_second(),
-            transactions: outcome.transactions,
-            conflicts: outcome.conflicts,
-            latencies: outcome.latencies,
-            syncs: outcome.counters.syncs,
-            version: store.describe(),
-        })
+        (self.tell)(work, run_of(outcome, store));
+        Ok(())
+    }
+}
+
+fn run_of<S: Store>(outcome: Outcome, store: &S) -> Run {
+    Run {
+        per_second: outcome.transactions_per_second(),
+        transactions: outcome.transactions,
+        conflicts: outcome.conflicts,
+        latencies: outcome.latencies,
+        syncs: outcome.counters.syncs,
+        version: store.describe(),
+    }
+}
+
+/// The run of a load of `records` records since `begun`. It has no latencies.
+fn loaded<S: Store>(records: u64, begun: Instant, store: &S) -> Run {
+    Run {
+        per_second: records as f64 / begun.elapsed().as_secs_f64().max(1e-9),
+        transactions: records,
+        conflicts: 0,
+        latencies: Latencies::default(),
+        syncs: None,
+        version: store.describe(),
     }
 }
 
@@ -155,17 +209,46 @@ impl StoreRun<'_> {
         Ok(outcome)
     }
 
-    fn ycsb<S: Store>(&self, store: &S, properties: &str) -> Result<Outcome> {
-        let mut properties = Properties::parse(properties).map_err(failed)?;
-        properties.set("recordcount", self.settings.records.to_string());
-        let settings = ycsb::Settings::from_properties(&properties).map_err(failed)?;
-        let table = [settings.table.as_str()];
-        load(store, &table, &YcsbLoad::new(&settings))?;
-        let expected = self.settings.time.as_secs_f64() * ASSUMED_RATE;
-        let run = YcsbRun::new(&settings, self.settings.records, expected as u64);
-        let outcome = self.measure(store, &table, &run)?;
-        check_count(store, table[0], run.next_record())?;
-        Ok(outcome)
+    /// Loads a store, and runs the workloads on it one after the other. A workload that inserts
+    /// leaves its records to the next one.
+    fn ycsb<S: Store>(self, store: &S) -> Result<()> {
+        let settings = self.settings;
+        let expected = settings.time.as_secs_f64() * ASSUMED_RATE;
+        // All of YCSB's workloads load the same records.
+        let first = ycsb_settings(settings, YCSB[0].1)?;
+        let table = [first.table.as_str()];
+        let begun = Instant::now();
+        load(store, &table, &YcsbLoad::new(&first))?;
+        let mut last = (Work::Load, loaded(settings.records, begun, store));
+        let mut next = settings.records;
+        for &work in &settings.works {
+            let Work::Ycsb(_, properties) = work else { continue };
+            let run = YcsbRun::new(&ycsb_settings(settings, properties)?, next, expected as u64);
+            let outcome = self.measure(store, &table, &run)?;
+            next = run.next_record();
+            let ended = std::mem::replace(&mut last, (work, run_of(outcome, store)));
+            if settings.works.contains(&ended.0) {
+                (self.tell)(ended.0, ended.1);
+            }
+        }
+        check_count(store, table[0], next)?;
+        (self.tell)(last.0, last.1);
+        Ok(())
+    }
+
+    fn sorted_load<S: Rival>(&self, store: &S) -> Result<Run> {
+        const TABLE: &str = "sorted";
+        let mut pool = vec![0; SORTED_POOL + SORTED_VALUE_BYTES];
+        fastrand::Rng::with_seed(SEED).fill(&mut pool);
+        let entries = (0..self.settings.records).map(|number| {
+            let at = number as usize * SORTED_KEY_BYTES % SORTED_POOL;
+            (format!("user{number:0width$}", width = SORTED_KEY_BYTES - 4), &pool[at..][..SORTED_VALUE_BYTES])
+        });
+        let begun = Instant::now();
+        store.load_sorted(TABLE, entries)?;
+        let run = loaded(self.settings.records, begun, store);
+        check_count(store, TABLE, self.settings.records)?;
+        Ok(run)
     }
 
     fn tpcb<S: Store>(&self, store: &S) -> Result<Outcome> {
@@ -237,6 +320,15 @@ impl StoreRun<'_> {
         };
         drive(store, tables, work, &plan, &AtomicBool::new(false), &mut |_| ()).map_err(failed)
     }
+}
+
+fn ycsb_settings(settings: &Settings, properties: &str) -> Result<ycsb::Settings> {
+    let mut properties = Properties::parse(properties).map_err(failed)?;
+    properties.set("recordcount", settings.records.to_string());
+    properties.set("fieldcount", settings.fields.to_string());
+    properties.set("fieldlength", settings.field_bytes.to_string());
+    let ycsb = ycsb::Settings::from_properties(&properties).map_err(failed)?;
+    Ok(ycsb::Settings { borrows_values: settings.lent, ..ycsb })
 }
 
 /// Loads all rows of a workload from one thread, so that nothing conflicts.
