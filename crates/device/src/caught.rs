@@ -11,7 +11,7 @@
 //!
 //! A crash leaves nothing, because this file keeps no state.
 
-use crate::directory::{Advice, Create, Directory, DirectoryLock, File, Method, WriteMode};
+use crate::directory::{Advice, Create, Directory, DirectoryLock, File, ManyRead, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};
 use crate::nvram::{NvRegion, Persistence};
 use std::any::Any;
@@ -120,6 +120,21 @@ impl Directory for CaughtDirectory {
 impl File for CaughtFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         caught(Verb::Read, &self.name, || self.inner.read_at(buffer, offset))
+    }
+
+    fn read_many(&self, reads: &mut [ManyRead<'_>]) {
+        let made = caught(Verb::Read, &self.name, || {
+            self.inner.read_many(reads);
+            Ok(())
+        });
+        // After a panic no read counts, because an outcome may have been set before the panic.
+        if let Err(panicked) = made {
+            reads.iter_mut().for_each(|read| read.outcome = Err(panicked.clone()));
+        }
+    }
+
+    fn overlaps_reads(&self) -> bool {
+        self.inner.overlaps_reads()
     }
 
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {

@@ -15,7 +15,7 @@
 //!
 //! A crash leaves what the device beneath leaves.
 
-use crate::directory::{Advice, Create, Directory, DirectoryLock, File, Method, WriteMode};
+use crate::directory::{Advice, Create, Directory, DirectoryLock, File, ManyRead, Method, WriteMode};
 use crate::error::Result;
 use crate::nvram::{NvRegion, Persistence};
 use crate::os;
@@ -188,6 +188,14 @@ struct DelayedFile {
 impl File for DelayedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.inner.read_at(buffer, offset)
+    }
+
+    fn read_many(&self, reads: &mut [ManyRead<'_>]) {
+        self.inner.read_many(reads);
+    }
+
+    fn overlaps_reads(&self) -> bool {
+        self.inner.overlaps_reads()
     }
 
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {

@@ -34,8 +34,8 @@ pub enum Method {
     #[default]
     Direct,
     /// Like `Direct`, through a ring of the kernel (io_uring), which takes several pieces of a
-    /// large write at once. Falls back to `Direct`, and then possibly to `Buffered`, where the
-    /// kernel has no rings or refuses them.
+    /// large write at once, and several reads ([`File::read_many`]). Falls back to `Direct`, and
+    /// then possibly to `Buffered`, where the kernel has no rings or refuses them.
     Uring,
 }
 
@@ -124,6 +124,24 @@ pub enum Advice {
     },
 }
 
+/// One of the reads of [`File::read_many`].
+#[derive(Debug)]
+pub struct ManyRead<'b> {
+    /// Position in the file of the first byte to read.
+    pub offset: u64,
+    /// Memory for the bytes.
+    pub buffer: &'b mut [u8],
+    /// Outcome of this read, like that of [`File::read_at`].
+    pub outcome: Result<usize>,
+}
+
+impl<'b> ManyRead<'b> {
+    /// Makes a read that has read nothing yet.
+    pub fn new(offset: u64, buffer: &'b mut [u8]) -> Self {
+        ManyRead { offset, buffer, outcome: Ok(0) }
+    }
+}
+
 /// A lock of a directory, held while the directory is in use. Dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync + Debug {}
 
@@ -173,6 +191,25 @@ pub trait File: Send + Sync + Debug {
     /// Reads up to `buffer.len()` bytes at `offset`, and fewer only at the end of the file.
     /// `buffer` needs no alignment.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
+    /// Makes several reads, in any order, and sets the outcome of each to what [`File::read_at`]
+    /// would return. Returns when all have ended. If [`File::overlaps_reads`], the device gets the
+    /// reads together; otherwise one starts when another has ended.
+    fn read_many(&self, reads: &mut [ManyRead<'_>]) {
+        if reads.len() > 1 && self.overlaps_reads() {
+            for read in &*reads {
+                self.advise(Advice::Soon { offset: read.offset, bytes: read.buffer.len() as u64 });
+            }
+        }
+        for read in reads {
+            read.outcome = self.read_at(read.buffer, read.offset);
+        }
+    }
+    /// Returns whether several reads that the caller knows beforehand can be under way together:
+    /// those of one [`File::read_many`], or those announced by [`File::advise`]. If not, reading
+    /// ahead gains nothing. The answer may change from true to false.
+    fn overlaps_reads(&self) -> bool {
+        self.method() == Method::Buffered
+    }
     /// Writes all of `parts`, one after the other, at `offset`. With [`Method::Direct`] and
     /// [`Method::Uring`] these cases are correct, but slow: a part whose address or length is not a
     /// multiple of [`File::alignment`] is copied through an aligned buffer, and a write whose

@@ -44,7 +44,7 @@ mod calls;
 pub(crate) use calls::Caller;
 
 use crate::caught;
-use crate::directory::{Advice, Create, Directory, DirectoryLock, File, Method, WriteMode};
+use crate::directory::{Advice, Create, Directory, DirectoryLock, File, ManyRead, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};
 use crate::nvram::{NvRegion, Persistence};
 use calls::{Call, Calls};
@@ -285,6 +285,14 @@ impl GatedFile {
 impl File for GatedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.inner.read_at(buffer, offset)
+    }
+
+    fn read_many(&self, reads: &mut [ManyRead<'_>]) {
+        self.inner.read_many(reads);
+    }
+
+    fn overlaps_reads(&self) -> bool {
+        self.inner.overlaps_reads()
     }
 
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {

@@ -54,7 +54,9 @@ mod windows;
 
 pub use aligned::{ALIGNMENT, AlignedBuffer};
 pub use delayed::{DelayedDirectory, Waiting};
-pub use directory::{Advice, Create, Directory, DirectoryLock, File, Method, UnknownMethod, WriteMode};
+pub use directory::{
+    Advice, Create, Directory, DirectoryLock, File, ManyRead, Method, UnknownMethod, WriteMode,
+};
 pub use error::{Cause, Error, NvramFault, Result, StripesFault, Verb};
 #[cfg(unix)]
 pub use file::FileDirectory;

@@ -7,7 +7,7 @@
 pub mod memory;
 
 use crate::aligned::AlignedBuffer;
-use crate::directory::{Create, Directory, File, Method, WriteMode};
+use crate::directory::{Create, Directory, File, ManyRead, Method, WriteMode};
 use crate::error::{Cause, Verb};
 use fastrand::Rng;
 use std::io::IoSlice;
@@ -33,6 +33,7 @@ pub fn conformance(make: impl Fn() -> Arc<dyn Directory>) {
         bytes_are_where_they_were_written(&*make(), method);
         many_parts_are_one_write(&*make(), method);
         reading_stops_at_the_end(&*make(), method);
+        many_reads_are_each_a_read(&*make(), method);
         truncating_cuts_and_growing_again_shows_zeros(&*make(), method);
         preparing_fills_with_zeros(&*make(), method);
         read_only_files_refuse_changes(&*make(), method);
@@ -211,6 +212,37 @@ fn reading_stops_at_the_end(directory: &dyn Directory, method: Method) {
     assert!(file.write_at(&[IoSlice::new(b"x")], u64::MAX, WriteMode::Written).is_err());
     assert!(file.prepare(0, u64::MAX).is_err(), "no device is that large");
     assert_eq!(file.len().expect("length"), 8192);
+}
+
+fn many_reads_are_each_a_read(directory: &dyn Directory, method: Method) {
+    const BYTES: usize = 300_001;
+    let file = directory.open("a", Create::New, method).expect("create");
+    let mut random = Rng::with_seed(seed());
+    let bytes: Vec<u8> = (0..BYTES).map(|_| random.u8(..)).collect();
+    write(&*file, &bytes, 0, WriteMode::Durable);
+    for count in [0, 1, 2, 7, 100] {
+        file.drop_cache().expect("drop the cache");
+        let mut memory: Vec<AlignedBuffer> =
+            (0..count).map(|_| AlignedBuffer::new_zeroed(4096 * random.usize(1..4))).collect();
+        // Half of the reads are aligned. Some end behind the file's end, and some begin there.
+        let mut reads: Vec<ManyRead<'_>> = memory
+            .iter_mut()
+            .map(|buffer| match random.bool() {
+                true => ManyRead::new(4096 * random.u64(0..80), &mut buffer[..]),
+                false => {
+                    let len = random.usize(0..=buffer.len());
+                    ManyRead::new(random.u64(0..BYTES as u64 + 9000), &mut buffer[..len])
+                }
+            })
+            .collect();
+        file.read_many(&mut reads);
+        for read in reads {
+            let found = read.outcome.expect("read");
+            let begin = BYTES.min(read.offset as usize);
+            let expected = &bytes[begin..BYTES.min(begin + read.buffer.len())];
+            assert!(read.buffer[..found] == *expected, "{found} bytes at {}", read.offset);
+        }
+    }
 }
 
 fn truncating_cuts_and_growing_again_shows_zeros(directory: &dyn Directory, method: Method) {

@@ -3,7 +3,7 @@
 
 use super::handle::{Handle, PIECE_BYTES, UNSYNCED_MAX};
 use crate::aligned::AlignedBuffer;
-use crate::directory::{Advice, File, Method, WriteMode};
+use crate::directory::{Advice, File, ManyRead, Method, WriteMode};
 use crate::error::Result;
 use std::io::IoSlice;
 
@@ -22,6 +22,10 @@ impl BufferedFile {
 impl File for BufferedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.handle.read_at(buffer, offset)
+    }
+
+    fn read_many(&self, reads: &mut [ManyRead<'_>]) {
+        self.handle.read_many(reads);
     }
 
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {

@@ -6,9 +6,9 @@
 //!    giving room back after a failed [`Handle::prepare_with`] never cuts bytes that another such
 //!    call has added.
 //! 2. Once the system has refused a write that is durable by itself, a durable write is a write
-//!    followed by a sync.
+//!    followed by a sync. Once it has refused a read of cached bytes only, no such read is tried.
 
-use crate::directory::{Advice, WriteMode};
+use crate::directory::{Advice, ManyRead, WriteMode};
 use crate::error::{Error, Result, Verb};
 use crate::os::{self, retry};
 use rustix::io::Errno;
@@ -66,11 +66,14 @@ pub(super) struct Handle {
     // Set by any writer that was refused, read by all writers. Relaxed: the flag is a hint, and a
     // stale read costs one refused call.
     dsync_refused: AtomicBool,
+    // As `dsync_refused`, set and read by readers.
+    cached_reads_refused: AtomicBool,
 }
 
 impl Handle {
     pub(super) fn new(fd: OwnedFd, path: PathBuf) -> Self {
-        Handle { fd, path, growth: Mutex::new(()), dsync_refused: AtomicBool::new(false) }
+        let (dsync_refused, cached_reads_refused) = (AtomicBool::new(false), AtomicBool::new(false));
+        Handle { fd, path, growth: Mutex::new(()), dsync_refused, cached_reads_refused }
     }
 
     pub(super) fn fd(&self) -> &OwnedFd {
@@ -97,6 +100,48 @@ impl Handle {
             done += count;
         }
         Ok(done)
+    }
+
+    /// Makes several reads through the page cache. The bytes that are in the page cache are read
+    /// first. If bytes of several reads are missing, all of them are announced before the thread
+    /// waits for any.
+    pub(super) fn read_many(&self, reads: &mut [ManyRead<'_>]) {
+        let is_one = reads.len() == 1;
+        let mut missing = Vec::new();
+        for read in reads {
+            let cached = if is_one { 0 } else { self.read_cached(read.buffer, read.offset) };
+            match read.buffer.len() - cached {
+                0 => read.outcome = Ok(cached),
+                _ => missing.push((read, cached)),
+            }
+        }
+        if missing.len() > 1 {
+            for (read, cached) in &missing {
+                let bytes = (read.buffer.len() - cached) as u64;
+                self.advise(Advice::Soon { offset: read.offset + *cached as u64, bytes });
+            }
+        }
+        for (read, cached) in missing {
+            let rest = self.read_at(&mut read.buffer[cached..], read.offset + cached as u64);
+            read.outcome = rest.map(|count| cached + count);
+        }
+    }
+
+    /// Reads the first bytes that are in the page cache, and returns how many these are. A failure
+    /// counts as no byte: the read that follows reports it.
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> usize {
+        if self.cached_reads_refused.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let bytes = buffer.len();
+        match retry(|| os::read_cached(&self.fd, buffer, offset)) {
+            Ok(count) => count.min(bytes),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                self.cached_reads_refused.store(true, Ordering::Relaxed);
+                0
+            }
+            Err(_) => 0,
+        }
     }
 
     /// Writes all of `parts`, each time through the file that `choose` picks for the parts that are

@@ -1,32 +1,37 @@
-//! Rings of the kernel (io_uring) through which the pieces of one write are in flight at once.
+//! Rings of the kernel (io_uring) through which the pieces of one write, or several reads, are in
+//! flight at once.
 //!
-//! Any thread may call this code. A write takes an idle ring, or makes one, and puts it back when
-//! it is done. Each ring has one user at a time, so no write waits for another's completions. At
-//! most [`IDLE_MAX`] idle rings are kept.
+//! Any thread may call this code. A call takes an idle ring, or makes one, and puts it back when it
+//! is done. Each ring has one user at a time, so no call waits for another's completions. At most
+//! [`IDLE_MAX`] idle rings are kept.
 //!
 //! Invariants:
 //!
 //! 1. [`drive`] returns only when the kernel is done with everything that was submitted, whatever
-//!    failed meanwhile: until then the kernel reads the caller's memory. Nothing between submission
+//!    failed meanwhile: until then the kernel uses the caller's memory. Nothing between submission
 //!    and that point panics.
 //! 2. A ring that refused a call is dropped and never used again, so the kernel never takes the
 //!    entries that it had not taken by then.
-//! 3. Writes carry `RWF_NOWAIT`. The kernel hands back a write that it cannot start at once (a file
-//!    that grows, blocks not yet allocated), instead of giving the write to a worker thread of its
-//!    own that would outlive the write. So an idle file has no thread, no timer and no wake-up.
-//! 4. Pieces that were handed back, cut short or never submitted are left to the caller's ordinary
-//!    way of writing. A failed piece is an error and is not tried again.
+//! 3. Writes and reads carry `RWF_NOWAIT`. The kernel hands back a call that it cannot start at
+//!    once (a file that grows, blocks not yet allocated, a full queue of the device), instead of
+//!    giving the call to a worker thread of its own that would outlive the call. So an idle file
+//!    has no thread, no timer and no wake-up.
+//! 4. Pieces and reads that were handed back, cut short or never submitted are left to the caller's
+//!    ordinary way of writing and reading. A failed one is an error and is not tried again.
 
 use crate::directory::WriteMode;
-use io_uring::{IoUring, opcode, types};
+use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fmt;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, PoisonError};
 
 /// Maximum number of pieces of one write that are in flight at once.
-const DEPTH: u32 = 8;
+const WRITE_DEPTH: usize = 8;
+/// Maximum number of reads of one call that are in flight at once, and the number of entries of a
+/// ring.
+const READ_DEPTH: u32 = 32;
 /// Bytes of a piece; few in debug builds, so that the writes of tests have many pieces. Release
 /// builds use no smaller pieces, because a device that cannot write through its cache empties the
 /// cache after each durable piece: where this was measured, a write of 1 MiB in two pieces took 1.2
@@ -57,31 +62,39 @@ struct WritePiece {
     outcome: Option<i32>,
 }
 
-/// The step that a piece needs next.
+/// The step that a piece or a read needs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     Whole,
-    /// This number of bytes is written; the rest has to be written in another way.
+    /// This number of bytes is done; the rest has to be written or read in another way.
     After(usize),
-    /// The kernel or the file does not take such writes at all.
+    /// The kernel or the file does not take such calls at all.
     Refused,
     Failed(Errno),
 }
 
-impl WritePiece {
-    fn verdict(&self) -> Verdict {
-        match self.outcome {
+impl Verdict {
+    /// Returns the verdict on a call of `bytes` bytes: `outcome` is the kernel's result, or `None`
+    /// if the call never reached the kernel.
+    fn on(outcome: Option<i32>, bytes: usize) -> Self {
+        match outcome {
             None => Verdict::After(0),
-            Some(done) if done >= 0 && done as usize >= self.bytes => Verdict::Whole,
+            Some(done) if done >= 0 && done as usize >= bytes => Verdict::Whole,
             Some(done) if done >= 0 => Verdict::After(done as usize),
             Some(error) => match Errno::from_raw_os_error(error.wrapping_neg()) {
-                // The kernel began no part of the piece, or not all of it: nothing was promised,
-                // and nothing is lost.
+                // The kernel began no part of the call, or not all of it: nothing was promised, and
+                // nothing is lost.
                 Errno::AGAIN | Errno::INTR | Errno::CANCELED => Verdict::After(0),
                 Errno::OPNOTSUPP | Errno::INVAL => Verdict::Refused,
                 errno => Verdict::Failed(errno),
             },
         }
+    }
+}
+
+impl WritePiece {
+    fn verdict(&self) -> Verdict {
+        Verdict::on(self.outcome, self.bytes)
     }
 }
 
@@ -106,9 +119,9 @@ impl Rings {
         Self::made_by(|| {
             // This module looks for completions only while it waits for them, so the kernel need
             // not interrupt the thread.
-            let cooperative = IoUring::builder().setup_coop_taskrun().build(DEPTH);
+            let cooperative = IoUring::builder().setup_coop_taskrun().build(READ_DEPTH);
             // Linux before 5.19 refuses that flag.
-            cooperative.or_else(|_| IoUring::new(DEPTH))
+            cooperative.or_else(|_| IoUring::new(READ_DEPTH))
         })
     }
 
@@ -146,11 +159,25 @@ impl Rings {
         let parts = cut(parts);
         let mut pieces = gather(&parts, offset);
         if let Some(mut ring) = self.take()
-            && drive(&mut ring, fd.as_fd(), &parts, &mut pieces, mode).is_ok()
+            && write_pieces(&mut ring, fd, &parts, &mut pieces, mode).is_ok()
         {
             self.put(ring);
         }
         finish(&parts, &pieces, rest)
+    }
+
+    /// Makes all of `reads`, each at most `u32::MAX` bytes and aligned as for direct reads. Returns
+    /// the verdict on each. The caller reads the bytes that the ring did not read.
+    pub(super) fn read(&self, fd: impl AsFd, reads: &mut [(u64, &mut [u8])]) -> Vec<Verdict> {
+        let mut outcomes = vec![None; reads.len()];
+        if let Some(mut ring) = self.take()
+            && read_pieces(&mut ring, fd, reads, &mut outcomes).is_ok()
+        {
+            self.put(ring);
+        }
+        let verdict =
+            |(outcome, (_, buffer)): (&Option<i32>, &(u64, &mut [u8]))| Verdict::on(*outcome, buffer.len());
+        outcomes.iter().zip(reads.iter()).map(verdict).collect()
     }
 }
 
@@ -187,11 +214,11 @@ fn gather(parts: &[IoSlice<'_>], offset: u64) -> Vec<WritePiece> {
     pieces
 }
 
-/// Runs the pieces through the ring, and notes the outcome of each. Returns an error if the ring
-/// must not be used again.
-fn drive(
+/// Runs the pieces of a write through the ring, and notes the outcome of each. Returns an error if
+/// the ring must not be used again.
+fn write_pieces(
     ring: &mut IoUring,
-    fd: BorrowedFd<'_>,
+    fd: impl AsFd,
     parts: &[IoSlice<'_>],
     pieces: &mut [WritePiece],
     mode: WriteMode,
@@ -200,28 +227,83 @@ fn drive(
         WriteMode::Durable => ReadWriteFlags::DSYNC | ReadWriteFlags::NOWAIT,
         WriteMode::Written => ReadWriteFlags::NOWAIT,
     };
-    let (mut next, mut pushed, mut completed) = (0, 0, 0);
+    let fd = fd.as_fd();
+    let entry = |piece: &WritePiece| {
+        let own = &parts[piece.first..piece.first + piece.count];
+        // `IoSlice` is the system's `iovec`.
+        opcode::Writev::new(types::Fd(fd.as_raw_fd()), own.as_ptr().cast(), own.len() as u32)
+            .offset(piece.offset)
+            .rw_flags(flags.bits() as i32)
+            .build()
+    };
+    let entries: Vec<squeue::Entry> = pieces.iter().map(entry).collect();
+    let mut done = |nth: usize, result| {
+        let Some(piece) = pieces.get_mut(nth) else { return true };
+        piece.outcome = Some(result);
+        !matches!(piece.verdict(), Verdict::Failed(_) | Verdict::Refused)
+    };
+    // SAFETY: this function borrows the file, the parts and the memory that they name until `drive`
+    // returns.
+    unsafe { drive(ring, entries, WRITE_DEPTH, &mut done) }
+}
+
+/// Runs reads through the ring, and notes the outcome of each. Returns an error if the ring must
+/// not be used again.
+fn read_pieces(
+    ring: &mut IoUring,
+    fd: impl AsFd,
+    reads: &mut [(u64, &mut [u8])],
+    outcomes: &mut [Option<i32>],
+) -> io::Result<()> {
+    let fd = fd.as_fd();
+    let entry = |(offset, buffer): &mut (u64, &mut [u8])| {
+        opcode::Read::new(types::Fd(fd.as_raw_fd()), buffer.as_mut_ptr(), buffer.len() as u32)
+            .offset(*offset)
+            .rw_flags(ReadWriteFlags::NOWAIT.bits() as i32)
+            .build()
+    };
+    let entries: Vec<squeue::Entry> = reads.iter_mut().map(entry).collect();
+    let mut done = |nth: usize, result| {
+        if let Some(outcome) = outcomes.get_mut(nth) {
+            *outcome = Some(result);
+        }
+        true
+    };
+    // SAFETY: this function borrows the file and the buffers until `drive` returns, and touches no
+    // buffer meanwhile.
+    unsafe { drive(ring, entries, READ_DEPTH as usize, &mut done) }
+}
+
+/// Runs `entries` through the ring, at most `depth` of them at once, and calls `done` with the
+/// number of each entry and the kernel's result for it. After `done` has returned false, no further
+/// entry is submitted. Returns an error if the ring must not be used again.
+///
+/// # Safety
+/// The file and the memory that the entries name must live until the function returns, and no other
+/// code may use that memory in a way that conflicts with the kernel's use. `done` must not panic.
+unsafe fn drive(
+    ring: &mut IoUring,
+    entries: Vec<squeue::Entry>,
+    depth: usize,
+    done: &mut dyn FnMut(usize, i32) -> bool,
+) -> io::Result<()> {
+    let mut rest = entries.into_iter().zip(0..).peekable();
+    let (mut pushed, mut completed) = (0, 0);
+    let mut goes_on = true;
     let mut broken = Ok(());
     loop {
         while broken.is_ok()
-            && pushed - completed < DEPTH as usize
-            && let Some(piece) = pieces.get(next)
+            && goes_on
+            && pushed - completed < depth
+            && let Some((entry, nth)) = rest.next()
         {
-            let Some(first) = parts.get(piece.first) else { break };
-            // `IoSlice` is the system's `iovec`.
-            let vector = std::ptr::from_ref(first).cast();
-            let entry = opcode::Writev::new(types::Fd(fd.as_raw_fd()), vector, piece.count as u32)
-                .offset(piece.offset)
-                .rw_flags(flags.bits() as i32)
-                .build()
-                .user_data(next as u64);
-            // SAFETY: the file, the vector and the memory it names are borrowed by this function,
-            // which returns only when the kernel is done with what it took (invariant 1); the
-            // kernel reads `count` parts, which exist.
-            if unsafe { ring.submission().push(&entry) }.is_err() {
+            // SAFETY: the kernel uses what the entry names until its completion, and this function
+            // returns only after the completion of all that the kernel took (invariant 1).
+            if unsafe { ring.submission().push(&entry.user_data(nth)) }.is_err() {
+                // The ring is larger than any depth, so it has room. If it had none, this entry
+                // would be left to the caller.
                 break;
             }
-            next += 1;
             pushed += 1;
         }
         let waiting = ring.submission().len();
@@ -230,9 +312,9 @@ fn drive(
             return broken;
         }
         match &broken {
-            // The thread waits once for all of the last pieces, instead of waking up for each.
+            // The thread waits once for all of the last entries, instead of waking up for each.
             Ok(()) => {
-                let wanted = if next < pieces.len() { 1 } else { waiting + in_flight };
+                let wanted = if goes_on && rest.peek().is_some() { 1 } else { waiting + in_flight };
                 match ring.submit_and_wait(wanted) {
                     Err(error) if error.kind() != io::ErrorKind::Interrupted => broken = Err(error),
                     _ => {}
@@ -243,11 +325,7 @@ fn drive(
         }
         for entry in ring.completion() {
             completed += 1;
-            let Some(piece) = pieces.get_mut(entry.user_data() as usize) else { continue };
-            piece.outcome = Some(entry.result());
-            if matches!(piece.verdict(), Verdict::Failed(_) | Verdict::Refused) {
-                next = usize::MAX;
-            }
+            goes_on &= done(entry.user_data() as usize, entry.result());
         }
     }
 }

@@ -3,7 +3,7 @@
 use rustix::fs::Advice;
 use rustix::io::{ReadWriteFlags, Result};
 use rustix::mm::MapFlags;
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
@@ -40,6 +40,13 @@ pub(crate) fn expect_random_reads(fd: impl AsFd) -> Result<()> {
 /// Has the kernel begin to read these bytes into the page cache.
 pub(crate) fn read_ahead(fd: impl AsFd, offset: u64, bytes: NonZeroU64) -> Result<()> {
     rustix::fs::fadvise(fd, offset, Some(bytes), Advice::WillNeed)
+}
+
+/// Reads the bytes at `offset` that are in the page cache, without waiting for the device, and
+/// returns how many these are. Fails with `AGAIN` if the first byte is not there; many kernels then
+/// begin to read it. Kernels and file systems that cannot do this return `OPNOTSUPP` or `NOSYS`.
+pub(crate) fn read_cached(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT)
 }
 
 /// Returns the kind of file system that an open file or directory is on.

@@ -62,6 +62,11 @@ pub(crate) fn read_ahead(_fd: impl AsFd, _offset: u64, _bytes: NonZeroU64) -> Re
     Ok(())
 }
 
+/// Reads nothing and returns `OPNOTSUPP`: the system has no such call.
+pub(crate) fn read_cached(_fd: impl AsFd, _buffer: &mut [u8], _offset: u64) -> Result<usize> {
+    Err(Errno::OPNOTSUPP)
+}
+
 /// Returns the kind of file system that an open file or directory is on.
 pub(crate) fn file_system(fd: impl AsFd) -> &'static str {
     let Ok(status) = rustix::fs::fstatfs(fd) else { return "file system" };

@@ -19,13 +19,13 @@ mod windows;
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    MAP_SYNC, drop_cache, expect_random_reads, expect_short_sleeps, file_system, read_ahead, sync_all,
-    sync_data, write_durably,
+    MAP_SYNC, drop_cache, expect_random_reads, expect_short_sleeps, file_system, read_ahead, read_cached,
+    sync_all, sync_data, write_durably,
 };
 #[cfg(target_os = "macos")]
 pub(crate) use macos::{
-    MAP_SYNC, drop_cache, expect_random_reads, expect_short_sleeps, file_system, read_ahead, sync_all,
-    sync_data, write_durably,
+    MAP_SYNC, drop_cache, expect_random_reads, expect_short_sleeps, file_system, read_ahead, read_cached,
+    sync_all, sync_data, write_durably,
 };
 #[cfg(windows)]
 pub(crate) use windows::expect_short_sleeps;

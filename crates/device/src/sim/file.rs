@@ -4,7 +4,7 @@ use super::faults::Fault;
 use super::image::{FileImage, Reach, short_end};
 use super::world::{FILE_BYTES_MAX, Inode, Outcome, Shared, Stalled, World, failure};
 use crate::aligned::ALIGNMENT;
-use crate::directory::{File, Method, WriteMode};
+use crate::directory::{File, ManyRead, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};
 use std::borrow::Cow;
 use std::fmt;
@@ -73,6 +73,20 @@ impl File for SimFile {
             return Err(failure(Fault::Io, Verb::Read, subject));
         }
         Ok(content.image.read(buffer, offset))
+    }
+
+    fn read_many(&self, reads: &mut [ManyRead<'_>]) {
+        if self.overlaps_reads() {
+            let mut world = self.shared.lock();
+            world.most_reads = world.most_reads.max(reads.len());
+        }
+        for read in reads {
+            read.outcome = self.read_at(read.buffer, read.offset);
+        }
+    }
+
+    fn overlaps_reads(&self) -> bool {
+        self.method != Method::Direct
     }
 
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {

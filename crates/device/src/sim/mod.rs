@@ -235,6 +235,13 @@ impl SimDevice {
         self.shared.lock().unaligned
     }
 
+    /// Returns the greatest number of reads that one [`File::read_many`](crate::File::read_many) has
+    /// given the device together. Files of [`Method::Direct`](crate::Method::Direct) give it one
+    /// read after the other and do not count.
+    pub fn most_reads_together(&self) -> usize {
+        self.shared.lock().most_reads
+    }
+
     /// Changes a byte of the file with this path, in the cache and on the device, as a decaying
     /// device would. Returns false if there is no such byte.
     pub fn corrupt(&self, path: &str, offset: u64, xor: u8) -> bool {

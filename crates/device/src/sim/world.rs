@@ -99,6 +99,8 @@ pub(super) struct World {
     pub(super) stalled_writes: Vec<Stalled>,
     /// Writes of direct files that were not aligned.
     pub(super) unaligned: u64,
+    /// The greatest number of reads that one call has given the device together.
+    pub(super) most_reads: usize,
     pub(super) folders: Vec<Folder>,
     pub(super) used: Arc<AtomicU64>,
     pub(super) inodes: u64,
@@ -206,6 +208,7 @@ impl World {
             stalled: 0,
             stalled_writes: Vec::new(),
             unaligned: 0,
+            most_reads: 0,
             folders: Vec::new(),
             used: Arc::new(AtomicU64::new(0)),
             inodes: 0,

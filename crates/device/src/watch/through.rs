@@ -1,7 +1,7 @@
 //! The directory and the files whose calls are watched.
 
 use super::Shared;
-use crate::directory::{Advice, Create, Directory, DirectoryLock, File, Method, WriteMode};
+use crate::directory::{Advice, Create, Directory, DirectoryLock, File, ManyRead, Method, WriteMode};
 use crate::error::{Result, Verb};
 use crate::nvram::{NvRegion, Persistence};
 use std::fmt;
@@ -105,6 +105,14 @@ struct WatchedFile {
 impl File for WatchedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.inner.read_at(buffer, offset)
+    }
+
+    fn read_many(&self, reads: &mut [ManyRead<'_>]) {
+        self.inner.read_many(reads);
+    }
+
+    fn overlaps_reads(&self) -> bool {
+        self.inner.overlaps_reads()
     }
 
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {

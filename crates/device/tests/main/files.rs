@@ -3,7 +3,8 @@
 
 use katydid_device::testing::conformance;
 use katydid_device::{
-    AlignedBuffer, Cause, Create, Directory, FileDirectory, Gate, Method, StripedDirectory, Verb, WriteMode,
+    AlignedBuffer, Cause, Create, Directory, FileDirectory, Gate, ManyRead, Method, StripedDirectory, Verb,
+    WriteMode,
 };
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, IoSlice, Read, Write};
@@ -116,6 +117,47 @@ fn large_writes_of_several_threads_through_rings_arrive_whole_and_leave_no_threa
         });
         assert_eq!(file.len().expect("length"), (threads * BYTES) as u64);
     }
+    assert_eq!(ring_workers(), [""; 0]);
+}
+
+#[test]
+fn many_reads_of_several_threads_through_rings_arrive_whole_and_leave_no_thread() {
+    const PAGE: usize = 4096;
+    const PAGES: u64 = 512;
+    let scratch = scratch();
+    let directory = FileDirectory::open(scratch.path()).expect("open");
+    let file = directory.open("a", Create::New, Method::Uring).expect("create");
+    if file.method() != Method::Uring {
+        println!("skipped: this kernel gives out no rings, or this file system takes no direct reads");
+        return;
+    }
+    let page = |number: u64| number.to_le_bytes().repeat(PAGE / 8);
+    let bytes: Vec<u8> = (0..PAGES).flat_map(page).collect();
+    let bytes = AlignedBuffer::copy_of(&bytes);
+    file.write_at(&[IoSlice::new(&bytes)], 0, WriteMode::Durable).expect("write");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let file = &file;
+            scope.spawn(move || {
+                let mut memory = AlignedBuffer::new_zeroed(100 * PAGE);
+                for round in 0..20 {
+                    // Each hundredth page of the file lies behind its end.
+                    let number = |nth: u64| (nth * 37 + thread * 11 + round) % (PAGES + 5);
+                    let buffers = memory.chunks_mut(PAGE).zip(0..);
+                    let mut reads: Vec<ManyRead<'_>> =
+                        buffers.map(|(page, nth)| ManyRead::new(number(nth) * PAGE as u64, page)).collect();
+                    file.read_many(&mut reads);
+                    for (read, nth) in reads.iter().zip(0..) {
+                        let expected = if number(nth) < PAGES { page(number(nth)) } else { Vec::new() };
+                        let found = *read.outcome.as_ref().expect("read");
+                        assert!(read.buffer[..found] == *expected, "page {}", number(nth));
+                    }
+                }
+            });
+        }
+    });
+    // A file system that refuses such reads is asked once.
+    println!("reads overlap: {}", file.overlaps_reads());
     assert_eq!(ring_workers(), [""; 0]);
 }
 

@@ -2,7 +2,7 @@
 
 use katydid_device::testing::seed;
 use katydid_device::{
-    AlignedBuffer, Cause, Create, Error, Fault, File, Method, SimDevice, Survival, Verb, WriteMode,
+    AlignedBuffer, Cause, Create, Error, Fault, File, ManyRead, Method, SimDevice, Survival, Verb, WriteMode,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
@@ -451,6 +451,41 @@ fn unreadable_ranges_fail_reads_that_touch_them() {
     assert!(error.subject.contains("a bytes 999..1001"), "{error}");
     device.heal();
     read(0, 4096).expect("healed");
+}
+
+#[test]
+fn an_unreadable_range_fails_only_those_of_many_reads_that_touch_it() {
+    for method in Method::ALL {
+        let device = SimDevice::new(1);
+        let file = device.directory().open("a", Create::New, method).expect("create");
+        durable(&file, 1, 0..16);
+        device.fail_reads("a", 3 * SECTOR as u64..3 * SECTOR as u64 + 1);
+        let mut memory = [[0; SECTOR]; 5];
+        let mut read_all = || -> Vec<katydid_device::Result<usize>> {
+            let buffers = memory.iter_mut().zip(0..);
+            let mut reads: Vec<ManyRead<'_>> =
+                buffers.map(|(buffer, nth)| ManyRead::new((nth + 1) * SECTOR as u64, buffer)).collect();
+            file.read_many(&mut reads);
+            reads.into_iter().map(|read| read.outcome).collect()
+        };
+        for (nth, outcome) in read_all().into_iter().enumerate() {
+            match outcome {
+                Ok(count) => assert!(nth != 2 && count == SECTOR, "{nth}: {count} bytes"),
+                Err(error) => {
+                    assert!(matches!(error.cause, Cause::Io(_)) && error.verb == Verb::Read, "{error}");
+                    let place = format!("a bytes {}..{}", 3 * SECTOR, 4 * SECTOR);
+                    assert!(nth == 2 && error.subject == place, "{nth}: {error}");
+                }
+            }
+        }
+        device.heal();
+        assert!(read_all().into_iter().all(|outcome| matches!(outcome, Ok(SECTOR))), "healed");
+        assert_eq!(device.most_reads_together(), if method == Method::Direct { 0 } else { 5 });
+        device.freeze();
+        for outcome in read_all() {
+            assert!(matches!(outcome, Err(error) if matches!(error.cause, Cause::Crashed)));
+        }
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 /// the kernel that takes entries unasked.
 const UNKNOWN_SETUP: u32 = 1 << 1 | 1 << 10 | 1 << 11 | 1 << 16;
 const WRITEV: u8 = 2;
+const READ: u8 = 22;
 const OFFSET_COMPLETIONS: u64 = 0x800_0000;
 const OFFSET_ENTRIES: u64 = 0x1000_0000;
 
@@ -91,8 +92,8 @@ impl Ring {
         }
     }
 
-    /// Returns the entries that a call is about to give the kernel, if the call submits at most
-    /// `count` entries.
+    /// Returns the writes that a call is about to give the kernel, if the call submits at most
+    /// `count` entries. Reads are left out, because they change nothing.
     pub fn submitted(&self, memory: &fs::File, count: u32) -> Vec<Submitted> {
         let at = |param: usize| self.submissions + u64::from(self.param(param));
         let (head, tail, mask) = (word(memory, at(40)), word(memory, at(44)), word(memory, at(48)));
@@ -102,20 +103,27 @@ impl Ring {
             let mut bytes = [0; 64];
             let address = self.entries + 64 * u64::from(word(memory, place));
             memory.read_exact_at(&mut bytes, address).expect("the child's memory");
+            if bytes[0] == READ {
+                return None;
+            }
             assert!(bytes[0] == WRITEV && bytes[1] == 0, "not modelled: operation {} of a ring", bytes[0]);
-            Submitted {
+            Some(Submitted {
                 token: long(&bytes, 32),
                 descriptor: long(&bytes, 4) & 0xffff_ffff,
                 offset: long(&bytes, 8),
                 vector: long(&bytes, 16),
                 parts: long(&bytes, 24) as u32,
                 flags: (long(&bytes, 24) >> 32) as u32,
-            }
+            })
         };
-        (0..count).map(entry).collect()
+        (0..count).filter_map(entry).collect()
     }
 
-    pub fn begin(&mut self, token: u64, write: Write) {
+    pub fn begin(&mut self, memory: &fs::File, token: u64, write: Write) {
+        if self.under_way.is_empty() {
+            // The completions so far belong to reads, whose tokens may be those of writes.
+            self.read = word(memory, self.completions + u64::from(self.param(84)));
+        }
         let before = self.under_way.insert(token, write);
         assert!(before.is_none(), "two writes of one name in one ring");
     }

@@ -383,7 +383,7 @@ impl Followed<'_> {
             let doing = self.write(call, entry.descriptor, entry.offset, u64::from(entry.flags), bytes);
             let PendingCall::Write { file, durable } = doing else { continue };
             let Some(Descriptor::Ring(ring)) = self.descriptors.get_mut(&descriptor) else { continue };
-            ring.begin(entry.token, (call, file, durable));
+            ring.begin(&self.memory, entry.token, (call, file, durable));
             entries.push(entry.token);
         }
         PendingCall::Submit { descriptor, entries }

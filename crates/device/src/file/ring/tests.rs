@@ -86,6 +86,55 @@ fn without_rings_everything_is_left_to_the_caller() {
 }
 
 #[test]
+fn a_verdict_tells_what_is_left_to_read() {
+    let cases = [
+        (None, Verdict::After(0)),
+        (Some(0), Verdict::After(0)),
+        (Some(511), Verdict::After(511)),
+        (Some(512), Verdict::Whole),
+        (errno(Errno::AGAIN), Verdict::After(0)),
+        (errno(Errno::INTR), Verdict::After(0)),
+        (errno(Errno::CANCELED), Verdict::After(0)),
+        (errno(Errno::OPNOTSUPP), Verdict::Refused),
+        (errno(Errno::INVAL), Verdict::Refused),
+        (errno(Errno::IO), Verdict::Failed(Errno::IO)),
+    ];
+    for (outcome, verdict) in cases {
+        assert_eq!(Verdict::on(outcome, 512), verdict, "{outcome:?}");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs files")]
+fn without_rings_every_read_is_left_to_the_caller() {
+    let rings = Rings::made_by(|| Err(io::ErrorKind::PermissionDenied.into()));
+    let zero = std::fs::File::open("/dev/zero").expect("open");
+    let (mut one, mut other) = ([7; 4096], [7; 4096]);
+    let verdicts = rings.read(&zero, &mut [(0, &mut one), (4096, &mut other)]);
+    assert_eq!(verdicts, [Verdict::After(0); 2]);
+    assert_eq!((one, other), ([7; 4096], [7; 4096]));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs files")]
+fn each_read_has_an_outcome_of_its_own() {
+    let rings = Rings::new();
+    if !rings.work() {
+        println!("skipped: this kernel gives out no rings");
+        return;
+    }
+    let write_only = std::fs::File::options().write(true).open("/dev/null").expect("open");
+    let mut memory = vec![[7; 4096]; 3 * READ_DEPTH as usize + 1];
+    let mut reads: Vec<(u64, &mut [u8])> = memory.iter_mut().map(|buffer| (0, &mut buffer[..])).collect();
+    for _ in 0..3 {
+        let verdicts = rings.read(&write_only, &mut reads);
+        assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Failed(Errno::BADF)), "{verdicts:?}");
+        assert_eq!(verdicts.len(), reads.len());
+    }
+    assert_eq!(rings.idle.lock().expect("idle").len(), 1, "the ring is sound and kept");
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "needs files")]
 fn a_file_that_cannot_be_written_is_an_error_of_the_first_piece() {
     let rings = Rings::new();
