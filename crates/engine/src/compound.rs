@@ -4,11 +4,12 @@
 //! that it reads, or lets the commit validate these keys. So they need no rule of their own to be
 //! serializable.
 
+use crate::engine::EngineTransaction;
 use crate::error::Result;
 use crate::key_range::{KeyRange, Prefix};
 use crate::range::Range;
 use crate::table::Table;
-use crate::transaction::Transaction;
+use crate::transaction::{Transaction, check_key, check_value};
 use std::ops::Bound;
 
 /// Maximum number of keys that `delete_range` reads before it deletes them: as many as the paged
@@ -17,13 +18,78 @@ const DELETED_AT_ONCE: usize = 128;
 
 impl Transaction {
     /// Returns the values of `keys`, in the order of `keys`. A key may occur twice. Errors and
-    /// locks are those of [`Transaction::get`].
+    /// locks are those of [`Transaction::get`]; the keys are locked in ascending order. The paged
+    /// engine reads leaves that are not in memory together, for up to 64 keys at a time, unless
+    /// [`page_method`](crate::PagedOptions::page_method) is direct.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         table: &Table,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        keys.into_iter().map(|key| self.get(table, key)).collect()
+        let keys: Vec<K> = keys.into_iter().collect();
+        self.check_table(table)?;
+        let mut sorted = Vec::with_capacity(keys.len());
+        for (place, key) in keys.iter().enumerate() {
+            sorted.push((check_key(table, key.as_ref())?, place));
+        }
+        sorted.sort_unstable();
+        let equal = || sorted.chunk_by(|(one, _), (other, _)| one == other);
+        let different: Vec<&[u8]> = equal().map(|places| places[0].0).collect();
+        let found = self.borrow().multi_get(&table.of, &different)?;
+        let mut values = vec![None; keys.len()];
+        for (places, value) in equal().zip(found) {
+            for (_, place) in &places[1..] {
+                values[*place].clone_from(&value);
+            }
+            values[places[0].1] = value;
+        }
+        Ok(values)
+    }
+
+    /// Sets the values of several keys. If a key occurs twice, its last value counts. The keys are
+    /// locked and written in ascending order, whatever the order of `entries`, so that keys of one
+    /// leaf are written one after the other. The paged engine reads leaves that are not in memory
+    /// together, for up to 64 keys at a time, unless
+    /// [`page_method`](crate::PagedOptions::page_method) is direct. So the call is faster than
+    /// single puts of keys in random order, such as hashes. Locks are those of
+    /// [`Transaction::put`].
+    ///
+    /// Transactions that write to one table by one `put_all` each cannot deadlock with each other,
+    /// because they lock their keys in the same order.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let users = database.table("users")?;
+    /// let txn = database.begin()?;
+    /// txn.put_all(&users, [("marie", "fr"), ("anna", "de"), ("anna", "at")])?;
+    /// assert_eq!(txn.get(&users, "anna")?, Some(b"at".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Transaction::put`]. No value is set if a key or value is too long. After
+    /// another error the keys that were set before it have their former values again, unless the
+    /// transaction can only roll back.
+    pub fn put_all<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<()> {
+        let entries: Vec<(K, V)> = entries.into_iter().collect();
+        self.check_table(table)?;
+        self.check_access()?;
+        let mut sorted = Vec::with_capacity(entries.len());
+        for (key, value) in &entries {
+            let key = check_key(table, key.as_ref())?;
+            sorted.push((key, check_value(table, key, value.as_ref())?));
+        }
+        // The sort is stable: the values of one key stay in their order.
+        sorted.sort_by_key(|(key, _)| *key);
+        let equal = sorted.chunk_by(|(one, _), (other, _)| one == other);
+        let last: Vec<(&[u8], &[u8])> = equal.map(|values| values[values.len() - 1]).collect();
+        self.wholly(|| self.borrow().put_all(&table.of, &last))
     }
 
     /// Returns an iterator over the keys that begin with `prefix` and their values: the

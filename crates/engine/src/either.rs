@@ -182,9 +182,11 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
 
     pass_on! { with_table
         fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+        fn multi_get(&mut self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
         fn contains(&mut self, key: &[u8]) -> Result<bool>;
         fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
         fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+        fn put_all(&mut self, entries: &[(&[u8], &[u8])]) -> Result<()>;
         fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
         fn delete(&mut self, key: &[u8]) -> Result<bool>;
     }

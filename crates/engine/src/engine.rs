@@ -184,12 +184,22 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
 
     /// See [`crate::Transaction::get`].
     fn get(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// Returns the values of `keys`, which ascend, in their order. The transaction locks the keys
+    /// in this order. See [`crate::Transaction::multi_get`].
+    fn multi_get(&mut self, table: &Self::Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(table, key)).collect()
+    }
     /// See [`crate::Transaction::contains`].
     fn contains(&mut self, table: &Self::Table, key: &[u8]) -> Result<bool>;
     /// See [`crate::Transaction::get_for_update`].
     fn get_for_update(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// See [`crate::Transaction::put`].
     fn put(&mut self, table: &Self::Table, key: &[u8], value: &[u8]) -> Result<()>;
+    /// Sets the values of several keys, which ascend. The transaction locks the keys in this order.
+    /// After an error some values may be set. See [`crate::Transaction::put_all`].
+    fn put_all(&mut self, table: &Self::Table, entries: &[(&[u8], &[u8])]) -> Result<()> {
+        entries.iter().try_for_each(|(key, value)| self.put(table, key, value))
+    }
     /// See [`crate::Transaction::insert`].
     fn insert(&mut self, table: &Self::Table, key: &[u8], value: &[u8]) -> Result<()>;
     /// See [`crate::Transaction::delete`].

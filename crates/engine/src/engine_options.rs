@@ -36,7 +36,8 @@ pub struct PagedOptions {
     /// Method of reading and writing pages. Default: [`Method::Buffered`], through the system's
     /// page cache, so that free memory holds pages. [`Method::Direct`] bypasses the system's page
     /// cache, so no page is in memory twice. It suits a process that may use most of the machine's
-    /// memory for `cache_bytes`. Commits are equally durable with both methods. The log has an
+    /// memory for `cache_bytes`. [`Method::Uring`] is like `Direct`, and has the reads of a scan or
+    /// batch in flight together. Commits are equally durable with all methods. The log has an
     /// option of its own ([`LogOptions::method`](crate::LogOptions::method)). Each opening may
     /// choose another method.
     pub page_method: Method,

@@ -29,7 +29,7 @@ use crate::range::{Range, UnlockedRange};
 use crate::session::Session;
 use crate::table::Table;
 use crate::ticket::Callback;
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::panic::Location;
 use std::time::Instant;
@@ -83,6 +83,16 @@ impl Transaction {
             refused.abandon();
             Error::Closed
         })
+    }
+
+    /// Returns `Error::ForeignTable` if the table belongs to another opening.
+    pub(crate) fn check_table(&self, table: &Table) -> Result<()> {
+        table.check(self.opening)
+    }
+
+    /// Borrows the engine's transaction for one call.
+    pub(crate) fn borrow(&self) -> RefMut<'_, ChosenTransaction> {
+        self.of.borrow_mut()
     }
 
     /// Returns `Error::ReadOnly` if the transaction was begun for reading only.

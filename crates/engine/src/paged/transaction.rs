@@ -29,7 +29,7 @@ use crate::paged::own_writes::OwnWrites;
 use crate::paged::pool::Pool;
 use crate::paged::range::PagedRange;
 use crate::paged::table::PagedTable;
-use crate::paged::tree::{Pages, Previous, Tree};
+use crate::paged::tree::{InMemory, Pages, Previous, Tree};
 use crate::paged::unfinished::{Ending, Unended};
 use crate::paged::unlocked::UnlockedRange;
 use crate::paged::views::{TxnImages, View};
@@ -43,6 +43,9 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Maximum number of keys of `multi_get` and `put_all` whose leaves are read together.
+const KEYS_TOGETHER: usize = 64;
 
 /// The paged engine's part of a [`crate::Transaction`]. Dropping it rolls the transaction back.
 pub(crate) struct PagedTransaction {
@@ -199,6 +202,21 @@ impl PagedTransaction {
         self.saw(table, std::iter::once(key));
         self.await_read_durability()?;
         Ok(seen)
+    }
+
+    /// Reads a key like `get`, if its leaf is in memory. Locks the key in any case.
+    fn get_in_memory(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<InMemory<Option<Vec<u8>>>> {
+        if self.view.is_some() {
+            return self.read_through(table, key, |view, engine| {
+                view.get_in_memory(&engine.views, &engine.pool, table, key)
+            });
+        }
+        self.read(table, key, PointMode::Shared, Tree::get_copy_in_memory)
+    }
+
+    /// Number of keys whose leaves are worth reading together; at least 1.
+    fn keys_together(&self) -> usize {
+        self.engine().pool.ahead_max().clamp(1, KEYS_TOGETHER)
     }
 
     /// The view, if the transaction only reads and has not ended.
@@ -407,6 +425,36 @@ impl EngineTransaction for PagedTransaction {
         self.read(table, key, PointMode::Shared, Tree::get_copy)
     }
 
+    /// Reads first the keys whose leaves are in memory, then the other leaves together, then the
+    /// keys in them. All keys are locked on the way, in their order, before any leaf is read from
+    /// the device.
+    fn multi_get(&mut self, table: &Arc<PagedTable>, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        let together = self.keys_together();
+        if together == 1 {
+            return keys.iter().map(|key| self.get(table, key)).collect();
+        }
+        let mut values = Vec::with_capacity(keys.len());
+        for some in keys.chunks(together) {
+            let (mut leaves, mut missing) = (Vec::new(), Vec::new());
+            for key in some {
+                let value = match self.get_in_memory(table, key)? {
+                    InMemory::Found(value) => value,
+                    InMemory::Missing(leaf) => {
+                        leaves.push(leaf);
+                        missing.push((values.len(), *key));
+                        None
+                    }
+                };
+                values.push(value);
+            }
+            self.engine().pool.prefetch_several(&leaves)?;
+            for (at, key) in missing {
+                values[at] = self.get(table, key)?;
+            }
+        }
+        Ok(values)
+    }
+
     fn contains(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<bool> {
         if self.view.is_some() {
             return self.read_through(table, key, |view, engine| {
@@ -424,6 +472,19 @@ impl EngineTransaction for PagedTransaction {
         self.write(table, key, |engine, writer| {
             table.tree.put(pages(engine, table), key, value, &mut forward(engine, writer, table))
         })?;
+        Ok(())
+    }
+
+    fn put_all(&mut self, table: &Arc<PagedTable>, entries: &[(&[u8], &[u8])]) -> Result<()> {
+        let together = self.keys_together();
+        for some in entries.chunks(together) {
+            if together > 1 {
+                // The table's lock keeps its pages from being freed meanwhile.
+                self.enter(table)?;
+                table.tree.read_ahead(&self.engine().pool, some.iter().map(|(key, _)| *key))?;
+            }
+            some.iter().try_for_each(|(key, value)| self.put(table, key, value))?;
+        }
         Ok(())
     }
 

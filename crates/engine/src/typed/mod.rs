@@ -91,6 +91,17 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         txn.get_for_update(&self.table, &key)?.map(|value| self.value(&key, &value)).transpose()
     }
 
+    /// Returns the values of `keys`, in the order of `keys`. See [`Transaction::multi_get`].
+    pub fn multi_get<Q: AsKey<K>>(
+        &self,
+        txn: &Transaction,
+        keys: impl IntoIterator<Item = Q>,
+    ) -> Result<Vec<Option<V>>> {
+        let keys: Vec<Vec<u8>> = keys.into_iter().map(encoded).collect();
+        let values = txn.multi_get(&self.table, &keys)?.into_iter().zip(&keys);
+        values.map(|(value, key)| value.map(|value| self.value(key, &value)).transpose()).collect()
+    }
+
     /// Returns whether `key` has a value. See [`Transaction::contains`].
     pub fn contains(&self, txn: &Transaction, key: impl AsKey<K>) -> Result<bool> {
         txn.contains(&self.table, encoded(key))
@@ -99,6 +110,17 @@ impl<K: Key, V: Value> TypedTable<K, V> {
     /// Sets the value of `key`. See [`Transaction::put`].
     pub fn put(&self, txn: &Transaction, key: impl AsKey<K>, value: impl AsValue<V>) -> Result<()> {
         txn.put(&self.table, encoded(key), value.encode_value())
+    }
+
+    /// Sets the values of several keys. See [`Transaction::put_all`].
+    pub fn put_all<Q: AsKey<K>, W: AsValue<V>>(
+        &self,
+        txn: &Transaction,
+        entries: impl IntoIterator<Item = (Q, W)>,
+    ) -> Result<()> {
+        let entries: Vec<(Vec<u8>, W)> =
+            entries.into_iter().map(|(key, value)| (encoded(key), value)).collect();
+        txn.put_all(&self.table, entries.iter().map(|(key, value)| (key, value.encode_value())))
     }
 
     /// Sets the value of `key`, which must have none. See [`Transaction::insert`].

@@ -39,6 +39,7 @@ pub fn each_use_of_a_table() -> Vec<Use> {
         ("Transaction::delete", |_, txn, table| txn.delete(table, "k").map(drop)),
         ("Transaction::contains", |_, txn, table| txn.contains(table, "k").map(drop)),
         ("Transaction::multi_get", |_, txn, table| txn.multi_get(table, ["k"]).map(drop)),
+        ("Transaction::put_all", |_, txn, table| txn.put_all(table, [("k", "x")])),
         ("Transaction::first", |_, txn, table| txn.first(table).map(drop)),
         ("Transaction::last", |_, txn, table| txn.last(table).map(drop)),
         ("Transaction::count", |_, txn, table| txn.count(table, ..).map(drop)),

@@ -524,6 +524,7 @@ fn a_transaction_begun_to_read_only_writes_nothing_and_goes_on(engine: EngineKin
     let reading = TransactionOptions { access: Access::ReadOnly, ..Default::default() };
     let txn = database.begin_with(reading).unwrap();
     assert!(matches!(txn.put(&table, "a", "2"), Err(Error::ReadOnly)));
+    assert!(matches!(txn.put_all(&table, [("a", "2")]), Err(Error::ReadOnly)));
     assert!(matches!(txn.insert(&table, "b", "2"), Err(Error::ReadOnly)));
     assert!(matches!(txn.delete(&table, "a"), Err(Error::ReadOnly)));
     assert!(matches!(txn.get_for_update(&table, "a"), Err(Error::ReadOnly)));

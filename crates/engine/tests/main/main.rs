@@ -6,6 +6,7 @@
 mod common;
 
 mod api;
+mod batches;
 mod bulk_load;
 mod callbacks;
 mod changes;

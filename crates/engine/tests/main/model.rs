@@ -112,6 +112,12 @@ fn step(txn: &Transaction, table: &Table, model: &mut Model, random: &mut Rng) -
         13 => {
             assert_eq!(txn.delete(table, &key)?, model.remove(&key).is_some());
         }
+        14 => {
+            let mut entry = || (word(random), vec![random.u8(..); random.usize(0..300)]);
+            let entries: Vec<_> = (0..5).map(|_| entry()).collect();
+            txn.put_all(table, entries.clone())?;
+            model.extend(entries);
+        }
         _ => {
             let value = vec![random.u8(..); random.usize(0..300)];
             txn.put(table, &key, &value)?;

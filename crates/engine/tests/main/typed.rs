@@ -64,6 +64,9 @@ fn ranges_are_in_the_order_of_the_types(engine: EngineKind) {
     assert!(matches!(table.insert(&txn, (5, ""), 0u64), Err(Error::KeyExists { .. })));
     assert_eq!(table.delete_range(&txn, Prefix((5,))).unwrap(), 3);
     assert_eq!(all(table.range(&txn, ..)), model[..3]);
+    table.put_all(&txn, [((9, "b"), 1u64), ((0, "ab"), 2), ((9, "b"), 3)]).unwrap();
+    let found = table.multi_get(&txn, [(9, "b"), (5, ""), (0, "ab"), (9, "b")]).unwrap();
+    assert_eq!(found, [Some(3), None, Some(2), Some(3)]);
 }
 
 fn what_is_not_of_the_type_is_named_and_the_transaction_goes_on(engine: EngineKind) {
@@ -74,6 +77,8 @@ fn what_is_not_of_the_type_is_named_and_the_transaction_goes_on(engine: EngineKi
     txn.put(table.table(), "long key", "text").unwrap();
     let error = table.get(&txn, 1u32).unwrap_err();
     let shown = r#"the value at key "\x00\x00\x00\x01" of table "t" is no alloc::string::String"#;
+    assert_eq!(error.to_string(), shown);
+    let error = table.multi_get(&txn, [0u32, 1]).unwrap_err();
     assert_eq!(error.to_string(), shown);
     let rows: Vec<_> = table.range(&txn, ..).collect();
     assert!(

@@ -92,6 +92,20 @@ fn a_full_memory_is_a_typed_error_that_spares_the_transaction_and_ends_with_dele
 }
 
 #[test]
+fn a_batch_of_puts_that_finds_memory_full_is_undone() {
+    let (database, table) = open(4 * MIB);
+    database.put(&table, key(1), [7; 1000]).unwrap();
+    let txn = database.begin().unwrap();
+    txn.put(&table, key(2), "kept").unwrap();
+    // The first put of the batch, that of the lesser key, has room.
+    let entries = [(b"z".to_vec(), vec![7; 5 * MIB as usize]), (key(1), b"x".to_vec())];
+    assert!(matches!(txn.put_all(&table, entries), Err(Error::MemoryFull { .. })));
+    let found = txn.multi_get(&table, [&key(1)[..], b"z", &key(2)]).unwrap();
+    assert_eq!(found, [Some(vec![7; 1000]), None, Some(b"kept".to_vec())]);
+    txn.commit().unwrap();
+}
+
+#[test]
 fn who_keeps_old_versions_is_named_by_the_refusal_and_by_stat_until_it_ends() {
     let (database, table) = open(4 * MIB);
     database.put(&table, "a", "1").unwrap();

@@ -1,15 +1,99 @@
-//! Mutants of the paged engine's bulk loads, and of the read-ahead of its scans.
+//! Mutants of the paged engine's bulk loads, and of what it reads ahead for scans and batches.
 
-use super::tests::{BULK_LOADS, LOAD_STEPS, TREE_AHEAD, TREE_LOADS};
+use super::tests::{BATCHES, BULK_LOADS, FULL_MEMORY, LOAD_STEPS, POOL, RINGS, TREE_AHEAD, TREE_LOADS};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a scan reads as far ahead as the cache is large",
         file: "crates/engine/src/paged/pool/mod.rs",
-        old: "Method::Buffered => self.capacity / 4,",
-        new: "Method::Buffered => self.capacity,",
+        old: "if self.file.overlaps_reads() { self.capacity / 4 } else { 0 }",
+        new: "if self.file.overlaps_reads() { self.capacity } else { 0 }",
         tests: TREE_AHEAD,
+    },
+    Mutant {
+        name: "reads that cannot overlap are made ahead",
+        file: "crates/engine/src/paged/pool/mod.rs",
+        old: "if self.file.overlaps_reads() { self.capacity / 4 } else { 0 }",
+        new: "if self.file.is_empty().is_ok() { self.capacity / 4 } else { 0 }",
+        tests: BATCHES,
+    },
+    Mutant {
+        name: "several reads of a file of stripes are not announced",
+        file: "crates/device/src/directory.rs",
+        old: "if reads.len() > 1 && self.overlaps_reads() {",
+        new: "if reads.is_empty() && self.overlaps_reads() {",
+        tests: TREE_AHEAD,
+    },
+    Mutant {
+        name: "a page that was read ahead is not checked",
+        file: "crates/engine/src/paged/pool/load.rs",
+        old: "body.loaded = bytes.is_some_and(|bytes| check(bytes, page, self.page_bytes).is_ok());",
+        new: "body.loaded = bytes.is_some();",
+        tests: POOL,
+    },
+    Mutant {
+        name: "multi_get reads one leaf after the other",
+        file: "crates/engine/src/paged/transaction.rs",
+        old: "self.engine().pool.prefetch_several(&leaves)?;",
+        new: "",
+        tests: BATCHES,
+    },
+    Mutant {
+        name: "multi_get takes the first key that is not in memory for absent",
+        file: "crates/engine/src/paged/transaction.rs",
+        old: "for (at, key) in missing {",
+        new: "for (at, key) in missing.into_iter().skip(1) {",
+        tests: BATCHES,
+    },
+    Mutant {
+        name: "put_all reads one leaf after the other",
+        file: "crates/engine/src/paged/transaction.rs",
+        old: "table.tree.read_ahead(&self.engine().pool, some.iter().map(|(key, _)| *key))?;",
+        new: "",
+        tests: BATCHES,
+    },
+    Mutant {
+        name: "multi_get gives a key that occurs twice one value",
+        file: "crates/engine/src/compound.rs",
+        old: "values[*place].clone_from(&value);",
+        new: "let _ = place;",
+        tests: BATCHES,
+    },
+    Mutant {
+        name: "multi_get locks its keys in the order in which they are given",
+        file: "crates/engine/src/compound.rs",
+        old: "sorted.sort_unstable();",
+        new: "",
+        tests: BATCHES,
+    },
+    Mutant {
+        name: "put_all locks its keys in the order in which they are given",
+        file: "crates/engine/src/compound.rs",
+        old: "sorted.sort_by_key(|(key, _)| *key);",
+        new: "",
+        tests: BATCHES,
+    },
+    Mutant {
+        name: "put_all keeps the first of several values",
+        file: "crates/engine/src/compound.rs",
+        old: "equal.map(|values| values[values.len() - 1]).collect();",
+        new: "equal.map(|values| values[0]).collect();",
+        tests: BATCHES,
+    },
+    Mutant {
+        name: "put_all leaves the values that it has set before an error",
+        file: "crates/engine/src/compound.rs",
+        old: "self.wholly(|| self.borrow().put_all(&table.of, &last))",
+        new: "self.borrow().put_all(&table.of, &last)",
+        tests: FULL_MEMORY,
+    },
+    Mutant {
+        name: "a read that a ring cut short counts as whole",
+        file: "crates/device/src/file/ring.rs",
+        old: "Some(done) if done >= 0 && done as usize >= bytes => Verdict::Whole,",
+        new: "Some(done) if done > 0 && bytes > 0 => Verdict::Whole,",
+        tests: RINGS,
     },
     Mutant {
         name: "a full page of a load that is no leaf takes its last separator along",

@@ -11,7 +11,7 @@ use super::frame::Body;
 use crate::body_threads::while_blocked;
 use crate::error::{Error, Result};
 use crate::paged::page::{FaultReason, PageFault, PageId, check};
-use katydid_device::{Advice, AlignedBuffer};
+use katydid_device::{Advice, AlignedBuffer, ManyRead};
 use parking_lot::{ArcRwLockWriteGuard, RawRwLock};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ const RUN_BYTES_MAX: usize = 1 << 20;
 /// is cheaper than another read.
 const RUN_GAP_MAX: u64 = 4;
 
-/// Maximum number of reads of `prefetch` that are announced to the system at once.
+/// Maximum number of reads of `prefetch` that the system gets at once.
 const RUNS_MAX: usize = 32;
 
 pub(super) type Exclusive = ArcRwLockWriteGuard<RawRwLock, Body>;
@@ -103,9 +103,8 @@ impl Pool {
 
     /// Reads those of `pages` that are not in memory, with one read for several pages near each
     /// other. Stops when a frame could be had only by writing pages back. Returns the number of
-    /// pages read. Announces several reads to the system before the first is made, so that they are
-    /// under way together. Leaves out a page that cannot be read or is corrupt; `read` will report
-    /// it.
+    /// pages read. Several reads are under way together, if the file can do that. Leaves out a page
+    /// that cannot be read or is corrupt; `read` will report it.
     ///
     /// Waits for the device, and for no latch. The caller should hold no latch.
     pub(crate) fn prefetch(&self, pages: &[PageId]) -> Result<usize> {
@@ -128,16 +127,31 @@ impl Pool {
                     runs.push(frames);
                 }
             }
-            if runs.len() > 1 {
-                for (offset, span) in runs.iter().filter_map(|frames| self.place_of(frames)) {
+            let several = runs.len() > 1;
+            let (single, longer): (Vec<Frames>, Vec<Frames>) =
+                runs.into_iter().partition(|frames| frames.len() == 1);
+            if several {
+                // The reads of single pages need no advice, because one call makes all of them.
+                for (offset, span) in longer.iter().filter_map(|frames| self.place_of(frames)) {
                     self.file.advise(Advice::Soon { offset, bytes: span as u64 });
                 }
             }
-            for frames in runs {
+            loaded += self.fill_single(single.into_iter().flatten().collect());
+            for frames in longer {
                 loaded += self.fill_run(&mut buffer, frames);
             }
         }
+        self.counters.loaded.fetch_add(loaded as u64, Ordering::Relaxed);
         Ok(loaded)
+    }
+
+    /// Reads pages like [`Pool::prefetch`], if there are several. One page is read as quickly when
+    /// it is needed.
+    pub(crate) fn prefetch_several(&self, pages: &[PageId]) -> Result<()> {
+        match pages {
+            [] | [_] => Ok(()),
+            several => self.prefetch(several).map(drop),
+        }
     }
 
     /// Returns how many of these sorted pages, from the first one on, one read takes.
@@ -177,42 +191,59 @@ impl Pool {
         Some((first.offset(self.page_bytes)?, span))
     }
 
-    /// Reads the pages of `frames`, which are near each other, with one read. Several pages are
-    /// read into `buffer`, which grows to hold them. Returns the number of pages loaded.
-    fn fill_run(&self, buffer: &mut AlignedBuffer, mut frames: Frames) -> usize {
+    /// Reads the pages of `frames` with a read for each, all in one call of the file. Returns how
+    /// many were loaded.
+    fn fill_single(&self, frames: Frames) -> usize {
+        let (mut frames, nowhere): (Frames, Frames) =
+            frames.into_iter().partition(|(page, _)| page.offset(self.page_bytes).is_some());
+        for (page, body) in &nowhere {
+            self.reject(*page, body);
+        }
+        let mut reads: Vec<ManyRead<'_>> = frames
+            .iter_mut()
+            .filter_map(|(page, body)| Some(ManyRead::new(page.offset(self.page_bytes)?, &mut body.bytes)))
+            .collect();
+        while_blocked(|| self.file.read_many(&mut reads));
+        // A failure counts as a read of no bytes. The page is then rejected, and a thread that
+        // later reads it gets the error.
+        let read: Vec<usize> = reads.into_iter().map(|read| read.outcome.unwrap_or(0)).collect();
         let mut loaded = 0;
-        if let [(page, body)] = frames.as_mut_slice() {
-            match self.read_page(*page, &mut body.bytes) {
-                Ok(()) => {
-                    body.loaded = true;
-                    loaded = 1;
-                }
-                Err(_) => self.reject(*page, body),
-            }
-        } else {
-            // A failure leaves `read` at 0. Each page is then rejected, and a thread that later
-            // reads one of them gets the error.
-            let (mut read, first) = (0, frames.first().map_or(0, |(page, _)| page.get()));
-            if let Some((offset, span)) = self.place_of(&frames) {
-                if buffer.len() < span {
-                    *buffer = AlignedBuffer::new_zeroed(span);
-                }
-                read = while_blocked(|| self.file.read_at(&mut buffer[..span], offset)).unwrap_or(0);
-            }
-            for (page, mut body) in frames {
-                let at = (page.get() - first) as usize * self.page_bytes;
-                let bytes = buffer[..read].get(at..at + self.page_bytes);
-                match bytes.filter(|bytes| check(bytes, page, self.page_bytes).is_ok()) {
-                    Some(bytes) => {
-                        body.bytes.copy_from_slice(bytes);
-                        body.loaded = true;
-                        loaded += 1;
-                    }
-                    None => self.reject(page, &body),
-                }
+        for ((page, mut body), read) in frames.into_iter().zip(read) {
+            let bytes = body.bytes.get(..read);
+            body.loaded = bytes.is_some_and(|bytes| check(bytes, page, self.page_bytes).is_ok());
+            match body.loaded {
+                true => loaded += 1,
+                false => self.reject(page, &body),
             }
         }
-        self.counters.loaded.fetch_add(loaded as u64, Ordering::Relaxed);
+        loaded
+    }
+
+    /// Reads the pages of `frames`, which are near each other, with one read into `buffer`, which
+    /// grows to hold them. Returns how many were loaded.
+    fn fill_run(&self, buffer: &mut AlignedBuffer, frames: Frames) -> usize {
+        // A failure leaves `read` at 0. Each page is then rejected, and a thread that later reads
+        // one of them gets the error.
+        let (mut loaded, mut read) = (0, 0);
+        let first = frames.first().map_or(0, |(page, _)| page.get());
+        if let Some((offset, span)) = self.place_of(&frames) {
+            if buffer.len() < span {
+                *buffer = AlignedBuffer::new_zeroed(span);
+            }
+            read = while_blocked(|| self.file.read_at(&mut buffer[..span], offset)).unwrap_or(0);
+        }
+        for (page, mut body) in frames {
+            let at = (page.get() - first) as usize * self.page_bytes;
+            let bytes = buffer[..read].get(at..at + self.page_bytes);
+            match bytes.filter(|bytes| check(bytes, page, self.page_bytes).is_ok()) {
+                Some(bytes) => {
+                    body.bytes.copy_from_slice(bytes);
+                    body.loaded = true;
+                    loaded += 1;
+                }
+                None => self.reject(page, &body),
+            }
+        }
         loaded
     }
 }

@@ -45,7 +45,7 @@ use crate::error::Result;
 use crate::latch::{Mutex, read_arc, write_arc};
 use crossbeam_utils::CachePadded;
 use frame::{Frame, FrameShared};
-use katydid_device::{File, Method, Slab};
+use katydid_device::{File, Slab};
 use load::Exclusive;
 use shard::Shard;
 use std::collections::VecDeque;
@@ -143,13 +143,9 @@ impl Pool {
     }
 
     /// Maximum number of pages to read ahead at once. More pages would evict each other. Returns 0
-    /// if the file bypasses the system's page cache, because the reads would then run one after
-    /// another anyway.
+    /// if the reads would run one after another anyway, as those of a direct file do.
     pub(crate) fn ahead_max(&self) -> usize {
-        match self.file.method() {
-            Method::Buffered => self.capacity / 4,
-            _ => 0,
-        }
+        if self.file.overlaps_reads() { self.capacity / 4 } else { 0 }
     }
 
     /// The database file.

@@ -59,6 +59,7 @@ pub(crate) use handle::{Pages, Tree};
 pub(crate) use hint::LeafHints;
 pub(crate) use lifecycle::free_after_commit;
 pub(crate) use load::TreeLoad;
+pub(crate) use read::InMemory;
 pub(crate) use undo::apply_undo;
 pub(crate) use verify::{Reached, verify_maps};
 pub(crate) use write::Previous;

@@ -19,7 +19,7 @@ use crate::latch::Mutex;
 use crate::paged::page::Value;
 use crate::paged::pool::Pool;
 use crate::paged::table::PagedTable;
-use crate::paged::tree::{Batch, Chain, LeafEntries, Lens, ScanRequest, read_chain};
+use crate::paged::tree::{Batch, Chain, InMemory, LeafEntries, Lens, ScanRequest, read_chain};
 use crate::{Lsn, TableId};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -117,13 +117,33 @@ impl View {
         table: &PagedTable,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>> {
-        let seen = table.tree.look(pool, key, |value| {
-            table.versions.look(key, self.stamp, |image| {
-                image.map_or_else(|| ViewedValue::in_leaf(value), ViewedValue::in_image)
-            })
-        });
+        let seen = table.tree.look(pool, key, |value| self.seen(table, key, value));
         let value = seen.and_then(|seen| self.value(views, pool, table, key, seen));
         self.judged(views, table, value)
+    }
+
+    /// Returns the value of `key`, if its leaf is in memory.
+    pub(crate) fn get_in_memory(
+        &self,
+        views: &Views,
+        pool: &Pool,
+        table: &PagedTable,
+        key: &[u8],
+    ) -> Result<InMemory<Option<Vec<u8>>>> {
+        let seen = table.tree.look_in_memory(pool, key, |value| self.seen(table, key, value));
+        let value = seen.and_then(|seen| match seen {
+            InMemory::Found(seen) => self.value(views, pool, table, key, seen).map(InMemory::Found),
+            InMemory::Missing(leaf) => Ok(InMemory::Missing(leaf)),
+        });
+        self.judged(views, table, value)
+    }
+
+    /// Returns what the view shows for `key`, whose leaf has `value`. Called with the leaf's latch
+    /// held.
+    fn seen(&self, table: &PagedTable, key: &[u8], value: Option<Value<'_>>) -> ViewedValue {
+        table.versions.look(key, self.stamp, |image| {
+            image.map_or_else(|| ViewedValue::in_leaf(value), ViewedValue::in_image)
+        })
     }
 
     /// Returns whether `key` has a value.

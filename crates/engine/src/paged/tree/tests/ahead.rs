@@ -6,7 +6,7 @@ use super::rig::{EVERYTHING, Rig, TREE};
 use crate::direction::Direction;
 use crate::paged::double_write::DoubleWrite;
 use crate::paged::pool::Pool;
-use crate::paged::tree::ScanRequest;
+use crate::paged::tree::{InMemory, ScanRequest};
 use fastrand::Rng;
 use katydid_device::{Advice, File, Id, MemoryDirectory, Method, Result, WriteMode};
 use parking_lot::Mutex;
@@ -182,6 +182,26 @@ fn a_small_cache_is_not_filled_with_what_is_read_ahead() {
         assert!(most <= share, "{most} pieces at once for a cache of {cache_pages} pages");
         assert!(most > share / 2, "only {most} pieces at once for a cache of {cache_pages} pages");
     }
+}
+
+#[test]
+fn the_leaves_of_several_keys_are_read_together_and_once() {
+    let rig = tree(12_000);
+    let (file, pool) = cold(&rig, Method::Buffered, 500);
+    let keys: Vec<[u8; 4]> = (0..90).map(|nth| key(nth / 3 * 397)).collect();
+    TREE.read_ahead(&pool, keys.iter().map(|key| &key[..])).expect("the leaves");
+    let told = |call: &&Call| matches!(call, Call::Told { .. });
+    // Leaves that are near each other in the file are one read.
+    let together = file.calls.lock().iter().filter(told).count();
+    assert!((10..=30).contains(&together), "{together} reads for 30 leaves");
+    let loaded = pool.stat().loaded;
+    for key in &keys {
+        let found = TREE.get_copy_in_memory(&pool, key).expect("a read");
+        assert_eq!(found, InMemory::Found(Some(vec![7; 120])));
+    }
+    assert_eq!(pool.stat().loaded, loaded);
+    let absent = TREE.get_copy_in_memory(&pool, &key(11_999)).expect("a read");
+    assert!(matches!(absent, InMemory::Missing(_)), "{absent:?}");
 }
 
 #[test]
