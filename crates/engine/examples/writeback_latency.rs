@@ -10,12 +10,12 @@
 //! The cases are:
 //!
 //! - `alone`: the store writes no page and takes no checkpoint. The case lasts `--seconds` (10).
-//! - `buffered`, `direct`, `io-uring`: a checkpoint writes back every page of the large table, by
-//!   this method. The case lasts until 98 % of the pages are written, or for `--limit` seconds
-//!   (120).
+//! - `buffered`, `direct`, `io-uring`: every page of the large table is written back by this
+//!   method, in step with the log up to the next checkpoint. The case lasts until 98 % of the pages
+//!   are written, or for `--limit` seconds (120).
 //!
 //! Before a case with a checkpoint, buffered commits change each page of the large table, and then
-//! fill the log until a checkpoint writes the first pages. Checkpoints are `--checkpoint-mib` MiB
+//! fill the log until the first pages are written. Checkpoints are `--checkpoint-mib` MiB
 //! of log (64) apart. All cases of `--cases` (`alone,buffered,direct`) are measured in turn, in
 //! `--rounds` rounds (3), and each round begins with another case. The last lines are medians over
 //! the rounds; ratios compare with `alone` in the same round.

@@ -29,6 +29,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+/// A thread that takes a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taker {
+    /// The worker, which takes a checkpoint that is due. No caller waits for it.
+    Worker,
+    /// A thread of the program, which waits for the checkpoint.
+    Caller,
+}
+
 /// Positions of one stream of the log.
 #[derive(Debug)]
 struct Stream {
@@ -57,7 +66,7 @@ pub(crate) trait TakesCheckpoints: OnDurable {
     /// Returns true if a checkpoint is due.
     fn checkpoint_is_due(&self) -> bool;
     /// Writes a checkpoint; the caller holds `turn`.
-    fn write_checkpoint(&self) -> Result<()>;
+    fn write_checkpoint(&self, taker: Taker) -> Result<()>;
     /// The engine's opening, and the name of its directory.
     fn checkpoint_of(&self) -> (&Opening, &str);
     /// Number of bytes trimmed from the log since the opening, over all streams.
@@ -68,19 +77,19 @@ pub(crate) trait TakesCheckpoints: OnDurable {
     }
 
     /// Takes a checkpoint and emits an event; the caller holds `turn`.
-    fn take_checkpoint(&self) -> Result<()> {
+    fn take_checkpoint(&self, taker: Taker) -> Result<()> {
         let (opening, place) = self.checkpoint_of();
         opening.observed.tell_slow();
         let begun = Instant::now();
-        let taken = self.write_checkpoint();
+        let taken = self.write_checkpoint(taker);
         events::checkpoint(place, begun.elapsed(), taken.as_ref().err());
         taken
     }
 
     /// Takes a checkpoint, after the one that another thread may be taking.
-    fn checkpoint(&self) -> Result<()> {
+    fn checkpoint(&self, taker: Taker) -> Result<()> {
         let _turn = self.schedule().turn.lock();
-        self.take_checkpoint()
+        self.take_checkpoint(taker)
     }
 
     /// Takes checkpoints while one is due and the last one has trimmed the log (invariant 2).
@@ -89,7 +98,7 @@ pub(crate) trait TakesCheckpoints: OnDurable {
             let before = self.trimmed_bytes();
             // A failed checkpoint has shut the gate, found no space, or waited too long. Another
             // checkpoint would fail for the same reason.
-            if self.checkpoint().is_err() || self.trimmed_bytes() <= before {
+            if self.checkpoint(Taker::Worker).is_err() || self.trimmed_bytes() <= before {
                 break;
             }
         }

@@ -35,7 +35,7 @@ use super::checkpoint::{Manifest, PARTS_MAX, PartWriter, Row as FileRow};
 use super::engine::Engine;
 use super::store::{Key, Row, Table};
 use crate::Lsn;
-use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
+use crate::checkpoint_schedule::{CheckpointSchedule, Taker, TakesCheckpoints};
 use crate::control::Shutdown;
 use crate::error::{Error, Result};
 use crate::ids::TableId;
@@ -125,7 +125,7 @@ impl TakesCheckpoints for Engine {
         (&self.opening, &self.place)
     }
 
-    fn write_checkpoint(&self) -> Result<()> {
+    fn write_checkpoint(&self, _taker: Taker) -> Result<()> {
         let outcome = self.take();
         if let Some(taken) = self.log.streams().iter().filter_map(Stream::fullness).max() {
             self.schedule.share.left(taken);
@@ -167,7 +167,7 @@ impl Engine {
         let _turn = self.schedule.turn.lock();
         let is_needed = is_needed();
         if is_needed {
-            self.take_checkpoint()?;
+            self.take_checkpoint(Taker::Caller)?;
         }
         Ok(is_needed)
     }
@@ -185,7 +185,7 @@ impl Engine {
         let is_worth_it = self.uncovered.has_appended(&self.log)
             && self.log_bytes().saturating_mul(LOG_SHARE) >= self.store.used();
         if is_worth_it {
-            match self.take_checkpoint() {
+            match self.take_checkpoint(Taker::Caller) {
                 Err(error) if error.is_no_space() && !self.gate.is_shut() => {}
                 outcome => drop(outcome?),
             }

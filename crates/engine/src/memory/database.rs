@@ -18,7 +18,7 @@ use super::transaction::MemoryTransaction;
 use crate::archive_fault::ArchiveFault;
 use crate::body::DatabaseKey;
 use crate::changes::{Changes, ChangesFrom};
-use crate::checkpoint_schedule::TakesCheckpoints;
+use crate::checkpoint_schedule::{Taker, TakesCheckpoints};
 use crate::copy::{Copied, Pace, Target};
 use crate::engine::Engine;
 use crate::error::{Error, Result, check_name};
@@ -239,7 +239,7 @@ impl Engine for MemoryDatabase {
 
     fn checkpoint(&self) -> Result<()> {
         self.engine().check_open()?;
-        self.engine().checkpoint()
+        self.engine().checkpoint(Taker::Caller)
     }
 
     fn close(&self) -> Result<()> {

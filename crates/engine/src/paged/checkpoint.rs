@@ -25,23 +25,28 @@
 //! 3. The control file names a checkpoint only when its end record is durable.
 //!
 //! With a log in files, step (1) lets the checkpoint trim the log up to the begin record of the
-//! previous checkpoint, as far as open transactions allow. With a log in NVRAM, which has no room
-//! for that many bytes, and after a refusal for lack of space, step (1) writes back all dirty
-//! pages, so that the log can be trimmed up to this checkpoint, or up to the oldest transaction
-//! that has not ended.
+//! previous checkpoint, as far as open transactions allow. The worker writes most of these pages
+//! before the checkpoint is due, in small batches in step with the log (`spread`), so that commits
+//! seldom wait long for the device. When the worker takes the checkpoint, it writes the rest in
+//! batches of the same size, or in full batches while the log is above its soft limit. A thread
+//! that waits for its checkpoint writes full batches.
+//!
+//! With a log in NVRAM, which has no room for that many bytes, and after a refusal for lack of
+//! space, step (1) writes back all dirty pages, so that the log can be trimmed up to this
+//! checkpoint, or up to the oldest transaction that has not ended.
 //!
 //! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash
 //! between (6) and (7) leaves more log than needed.
 //!
 //! The worker ([`crate::checkpoint_schedule`]) is notified in these cases: a commit finds that
-//! enough log has been appended; a writer finds the log above its soft limit, or a log in NVRAM too
-//! full; a writer finds few free pages in the database file, which the worker then grows; the
-//! device has refused space to an operation; a transaction could not be ended (`unfinished`). Tests
-//! whose runs must be identical have no worker. They call `Engine::run_background`, which does the
-//! worker's work.
+//! enough log has been appended for a checkpoint or for the next batch of pages; a writer finds the
+//! log above its soft limit, or a log in NVRAM too full; a writer finds few free pages in the
+//! database file, which the worker then grows; the device has refused space to an operation; a
+//! transaction could not be ended (`unfinished`). Tests whose runs must be identical have no
+//! worker. They call `Engine::run_background`, which does the worker's work.
 
 use crate::Lsn;
-use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
+use crate::checkpoint_schedule::{CheckpointSchedule, Taker, TakesCheckpoints};
 use crate::control::Shutdown;
 use crate::error::Result;
 use crate::opening::Opening;
@@ -50,6 +55,7 @@ use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,
     REWRITTEN, encode_active, encode_checkpoint_end, encode_pages,
 };
+use crate::paged::spread::{self, Spread};
 use crate::pause::{self, PausePoint};
 use katydid_wal::{Append, AppendClass, Appended, Background, Durability, Kind};
 use std::sync::Arc;
@@ -81,8 +87,7 @@ impl TakesCheckpoints for Engine {
         self.schedule.is_due(0, self.log.reserved())
             || self.is_share_taken()
             || self.lacks_space.load(Ordering::Relaxed)
-            || !self.log.is_bounded()
-                && self.log_bytes() > self.options.advanced.log_soft_bytes
+            || self.is_log_long()
                 // If the log already begins at the oldest open transaction, a checkpoint would trim
                 // nothing and only make the log longer.
                 && self.head().is_none()
@@ -92,18 +97,22 @@ impl TakesCheckpoints for Engine {
         (&self.opening, &self.place)
     }
 
-    fn write_checkpoint(&self) -> Result<()> {
+    fn write_checkpoint(&self, taker: Taker) -> Result<()> {
         let lacks_space = self.lacks_space.swap(false, Ordering::Relaxed);
         if self.log.is_bounded() || lacks_space {
             self.pool.flush_all()?;
             return self.capture();
         }
         let older = self.pool.dirty_before(self.last_checkpoint());
-        for pages in older.chunks(FLUSH_PAGES) {
-            if self.schedule.worker.is_stopping() {
-                break;
-            }
+        let mut rest = older.as_slice();
+        while !rest.is_empty() && !self.schedule.worker.is_stopping() {
+            let limit = match taker {
+                Taker::Worker if !self.is_log_long() => spread::batch_pages(self.pool.page_bytes()),
+                Taker::Worker | Taker::Caller => FLUSH_PAGES,
+            };
+            let (pages, later) = rest.split_at(limit.min(rest.len()));
             self.pool.flush_pages(pages.to_vec())?;
+            rest = later;
         }
         self.capture()
     }
@@ -124,6 +133,7 @@ impl TakesCheckpoints for Engine {
         self.take_due_checkpoints();
         // A failure has shut the gate, and the next write reports it.
         let _cleaned = self.clean_pages();
+        let _written = self.write_in_step();
         self.look_again();
     }
 }
@@ -166,8 +176,47 @@ impl Engine {
 
     /// Sets the position in the log at which a commit notifies the worker next.
     fn look_again(&self) {
-        let look = self.log.reserved().get().saturating_add(LOOK_BYTES);
-        self.schedule.wake_at(0, Lsn::new(look));
+        let look = self.log.reserved().plus(LOOK_BYTES);
+        let spread = self.spread.lock();
+        let at = if spread.begin() == self.last_checkpoint() {
+            spread.next_at().map_or(look, |batch| batch.min(look))
+        } else {
+            // The worker has not listed the pages of the next checkpoint yet.
+            Lsn::ZERO
+        };
+        self.schedule.wake_at(0, at);
+    }
+
+    /// Returns whether a log that can grow is above its soft limit.
+    fn is_log_long(&self) -> bool {
+        !self.log.is_bounded() && self.log_bytes() > self.options.advanced.log_soft_bytes
+    }
+
+    /// Writes back the pages that the next checkpoint has to write, as far as the log has advanced
+    /// towards that checkpoint. Ends when a checkpoint is due, because the checkpoint writes all
+    /// pages that are left.
+    fn write_in_step(&self) -> Result<()> {
+        let begin = self.last_checkpoint();
+        if self.spread.lock().begin() != begin {
+            // With a log in NVRAM a checkpoint writes all pages that are dirty when it is due, so a
+            // page that is written earlier may have to be written twice.
+            let is_spread = !self.log.is_bounded();
+            let pages = if is_spread { self.pool.dirty_before(begin) } else { Vec::new() };
+            *self.spread.lock() = Spread::new(begin, self.options.advanced.checkpoint_bytes, pages);
+        }
+        let limit = spread::batch_pages(self.pool.page_bytes());
+        // If another thread takes a checkpoint meanwhile, the next commit notifies the worker, which
+        // then makes a new list.
+        while self.last_checkpoint() == begin
+            && !self.checkpoint_is_due()
+            && !self.schedule.worker.is_stopping()
+        {
+            let end = self.log.reserved();
+            let due = self.spread.lock().take_due(end, limit);
+            let Some(pages) = due else { break };
+            self.pool.flush_pages(pages)?;
+        }
+        Ok(())
     }
 
     /// Writes cold pages back while the pool is full and more than half of it is dirty, so that
@@ -269,6 +318,7 @@ impl Engine {
         self.is_rewritten.store(false, Ordering::Relaxed);
         self.schedule.count();
         self.schedule.set_due(&[begin.lsn], self.options.advanced.checkpoint_bytes);
+        self.look_again();
         self.log.trim(keep)?;
         if let Some(taken) = self.log.fullness() {
             self.schedule.share.left(taken);
@@ -277,5 +327,7 @@ impl Engine {
     }
 }
 
+#[cfg(test)]
+mod pacing_tests;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use crate::Durability;
 use crate::archive_fault::ArchiveFault;
 use crate::body::DatabaseKey;
 use crate::changes::{Changes, ChangesFrom};
-use crate::checkpoint_schedule::TakesCheckpoints;
+use crate::checkpoint_schedule::{Taker, TakesCheckpoints};
 use crate::copy::{Copied, Pace, Target};
 use crate::direction::Direction;
 use crate::engine::{Engine, EngineTransaction};
@@ -263,7 +263,7 @@ impl Engine for PagedDatabase {
 
     fn checkpoint(&self) -> Result<()> {
         self.engine().check_open()?;
-        self.engine().checkpoint()
+        self.engine().checkpoint(Taker::Caller)
     }
 
     fn close(&self) -> Result<()> {

@@ -29,6 +29,7 @@ use crate::paged::committed::Committed;
 use crate::paged::log_room::Waiter;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::Space;
+use crate::paged::spread::Spread;
 use crate::paged::tree::{Chain, Pages, read_chain};
 use crate::paged::undo_room::UndoRoom;
 use crate::paged::unfinished::Unfinished;
@@ -83,6 +84,8 @@ pub(crate) struct Engine {
     pub(crate) undo_room: UndoRoom,
     pub(crate) control: ControlFile,
     pub(crate) schedule: CheckpointSchedule,
+    /// Page writes of the next checkpoint. A leaf, used by the thread that does the worker's work.
+    pub(crate) spread: Mutex<Spread>,
     /// LSN of the begin record of the last complete checkpoint. Written (Release) by the thread
     /// that takes the checkpoint, which holds `CheckpointSchedule::turn`; read with Acquire.
     pub(crate) checkpoint_begin: AtomicU64,

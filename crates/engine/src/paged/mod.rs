@@ -37,6 +37,7 @@ pub(crate) mod recovery;
 pub(crate) mod rollback;
 pub(crate) mod salvage;
 pub(crate) mod space;
+mod spread;
 pub(crate) mod stat;
 pub(crate) mod table;
 pub(crate) mod transaction;

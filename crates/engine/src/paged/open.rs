@@ -5,7 +5,7 @@
 //! identity of the other files, restore torn pages, open the log, analysis, redo, load the free
 //! pages, undo, checkpoint. Other threads see the database only after the last step.
 
-use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
+use crate::checkpoint_schedule::{CheckpointSchedule, Taker, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
 use crate::copy::{Extension, Pace, Target, Unopened};
 use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER};
@@ -183,6 +183,7 @@ fn restart(
             Background::Caller => Locks::seeded(options.lock_wait, 0),
         },
         schedule: CheckpointSchedule::new(1, &options),
+        spread: Mutex::default(),
         checkpoint_begin: AtomicU64::new(begin.get()),
         lacks_space: AtomicBool::new(false),
         is_rewritten: AtomicBool::new(is_rewritten),
@@ -217,7 +218,7 @@ fn restart(
         done += 1;
         progress.tell(Phase::Undo, done, total);
     })?;
-    engine.checkpoint()?;
+    engine.checkpoint(Taker::Caller)?;
     engine
         .start_checkpoints()
         .map_err(|error| device::Error::from_io(Verb::Open, "the checkpoint thread", error))?;

@@ -2,8 +2,8 @@
 //! values.
 
 use super::tests::{
-    CRASH, DOUBLE_WRITE, FAILED_SYNCS, FAR_DATABASES, LIVES, LOG_NEEDED, PAGE_FIXTURE, PAGED_RACES, POOL,
-    SPACE, TREE, TRUST,
+    CRASH, DOUBLE_WRITE, FAILED_SYNCS, FAR_DATABASES, LIVES, LOG_NEEDED, PACING, PAGE_FIXTURE, PAGED_RACES,
+    POOL, SPACE, TREE, TRUST,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -63,6 +63,27 @@ pub const LIST: &[Mutant] = &[
         old: "        self.log.wait(end.end, Durability::Durable)?;\n        let keep",
         new: "        let _ = (end.end, Durability::Durable);\n        let keep",
         tests: CRASH,
+    },
+    Mutant {
+        name: "the pages of a checkpoint are not written before the checkpoint is due",
+        file: "crates/engine/src/paged/checkpoint.rs",
+        old: "        let _written = self.write_in_step();\n",
+        new: "        let _written = Self::write_in_step;\n",
+        tests: PACING,
+    },
+    Mutant {
+        name: "commits do not notify the worker where a batch of pages is due",
+        file: "crates/engine/src/paged/checkpoint.rs",
+        old: "spread.next_at().map_or(look, |batch| batch.min(look))",
+        new: "spread.next_at().map_or(look, |batch| batch.max(look))",
+        tests: PACING,
+    },
+    Mutant {
+        name: "a checkpoint beside commits writes full batches",
+        file: "crates/engine/src/paged/checkpoint.rs",
+        old: "Taker::Worker if !self.is_log_long() => spread",
+        new: "Taker::Worker if self.log_bytes() == 0 => spread",
+        tests: PACING,
     },
     Mutant {
         name: "the page LSN is not set",

@@ -73,6 +73,7 @@ pub const NVRAM_SIM: &[&str] = &["-p", "katydid-device", "--test", "main", "nvra
 pub const OPEN_RANGES: &[&str] = &["-p", "katydid", "--test", "main", "open_ranges::"];
 pub const OPENING_SHARDS: &[&str] = &["-p", "katydid", "--lib", "opening::calls::tests::each_shard"];
 pub const ORDER: &[&str] = &["-p", "katydid", "--test", "crash", "order::"];
+pub const PACING: &[&str] = &["-p", "katydid", "--lib", "paged::checkpoint::pacing_tests"];
 pub const PAGED_ORDER: &[&str] = &["-p", "katydid", "--lib", "paged::order_tests"];
 pub const PAGED_RACES: &[&str] = &["-p", "katydid", "--lib", "paged::races_tests"];
 pub const PAGE_FIXTURE: &[&str] = &["-p", "katydid", "--lib", "paged::page::tests::fixture"];
