@@ -223,9 +223,9 @@ pub struct AdvancedOptions {
     /// other than a time-out. Default 100.
     pub retries: u32,
     /// Bytes of log after which a checkpoint is taken. At least 64 KiB, default 256 MiB: that much
-    /// log takes about a second to replay, and checkpoints are rare enough not to delay commits. The
-    /// paged engine writes a checkpoint's pages in small batches while the first 80 % of this log
-    /// are written.
+    /// log takes about a second to replay, and checkpoints are rare enough not to delay commits.
+    /// The paged engine writes a checkpoint's pages in small batches while the first 80 % of this
+    /// log are written.
     pub checkpoint_bytes: u64,
     /// Bytes of log above which checkpoints follow each other without pause. At least
     /// `checkpoint_bytes`, default 1 GiB.

@@ -205,8 +205,8 @@ impl Engine {
             *self.spread.lock() = Spread::new(begin, self.options.advanced.checkpoint_bytes, pages);
         }
         let limit = spread::batch_pages(self.pool.page_bytes());
-        // If another thread takes a checkpoint meanwhile, the next commit notifies the worker, which
-        // then makes a new list.
+        // If another thread takes a checkpoint meanwhile, the next commit notifies the worker, and
+        // the worker makes a new list.
         while self.last_checkpoint() == begin
             && !self.checkpoint_is_due()
             && !self.schedule.worker.is_stopping()
