@@ -22,7 +22,7 @@ use crate::paged::log_record::{
 };
 use crate::paged::page::{PageId, Value, check_structure, header};
 use crate::{BackupOptions, Database, EngineKind, Lsn, Options, RestorePoint, TableId, TxnId};
-use katydid_device::{Create, Directory, Id, MemoryDirectory, Method, Watch, WriteMode};
+use katydid_device::{Create, Directory, Id, MemoryDirectory, Method, SimDevice, Watch, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -343,6 +343,10 @@ fn restore_to_a_point(input: &[u8]) {
     let _refused = restored(input).is_err();
 }
 
+/// Capacity of the device to which mutated archives are restored. Several times that of a sound
+/// archive's database.
+const RESTORED_BYTES_MAX: u64 = 32 << 20;
+
 fn restored(input: &[u8]) -> crate::Result<()> {
     let mut input = input.to_vec();
     archive::mend_file(&mut input, &mut |bytes, from| katydid_wal::testing::mend_records(bytes, from));
@@ -350,7 +354,11 @@ fn restored(input: &[u8]) -> crate::Result<()> {
     let backup: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
     let is_there = files.iter().all(|(path, bytes)| put_at(backup.clone(), path, bytes).is_some());
     assert!(is_there, "memory takes everything");
-    let (archive, to) = (archive::archive_of(&input), Arc::new(MemoryDirectory::new()));
+    // Records of a mutated archive may change a page far beyond the end of the file, and a restore
+    // makes all pages that records change. So the device is small.
+    let device = SimDevice::new(1);
+    device.set_capacity(RESTORED_BYTES_MAX);
+    let (archive, to) = (archive::archive_of(&input), device.directory());
     let (point, options) = (RestorePoint::End, BackupOptions::default());
     let report = Database::restore_to_in(&[backup], Arc::new(archive), point, to.clone(), &options);
     let is_whole = control::read(to.as_ref()).is_ok_and(|control| control.is_some());
