@@ -80,7 +80,8 @@ pub fn run(arguments: &[String], before: impl FnOnce(u32) -> Result<()>) -> Resu
     let status = process.0.wait()?;
     let mut input = INPUT.lock().unwrap_or_else(PoisonError::into_inner);
     drop(input.take());
-    // A terminal sends its signals to the child too, which may end before this process is told.
+    // A terminal sends its signals to the child too. The child may end before this process gets
+    // the signal.
     let stopped = STOPPED.load(Ordering::SeqCst) || matches!(status.signal(), Some(SIGINT | SIGTERM));
     STOPPED.store(stopped, Ordering::SeqCst);
     if stopped { Err(Stopped.into()) } else { Ok(status) }

@@ -106,7 +106,7 @@ enum Task {
         /// Seed from which to start, instead of a random one
         #[arg(long)]
         seed: Option<u64>,
-        /// Also check histories with established checkers
+        /// Check the histories with Porcupine and adya too
         ///
         /// Porcupine checks the histories of the simulated clients. It needs Go, and its first
         /// build needs the network. Then transactions run at real replicas, for the same number of

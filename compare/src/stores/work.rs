@@ -4,7 +4,7 @@
 //!    of the run.
 //! 2. Between loading and measuring every store has the same time for its background work.
 //! 3. After a run the store contains exactly the acknowledged changes. After several workloads on
-//!    one store this is checked once, at the end, before the last result is told.
+//!    one store the run checks this once: after the last workload, before it prints that result.
 
 use super::Run;
 use super::settings::{Case, Settings};

@@ -50,9 +50,9 @@ impl Transaction {
     /// locked and written in ascending order, whatever the order of `entries`, so that keys of one
     /// leaf are written one after the other. The paged engine reads leaves that are not in memory
     /// together, for up to 64 keys at a time, unless
-    /// [`page_method`](crate::PagedOptions::page_method) is direct. So the call is faster than
-    /// single puts of keys in random order, such as hashes. Locks are those of
-    /// [`Transaction::put`].
+    /// [`page_method`](crate::PagedOptions::page_method) is direct. If leaves come from
+    /// the device, the call is then faster than single puts of keys in random order, such as
+    /// hashes. Locks are those of [`Transaction::put`].
     ///
     /// Transactions that write to one table by one `put_all` each cannot deadlock with each other,
     /// because they lock their keys in the same order.

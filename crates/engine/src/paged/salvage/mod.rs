@@ -71,7 +71,8 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
         survey.leave_out_replaced(&pool, *table, *root)?;
     }
     let sound = |page: PageId, lsn: Lsn| replayed.knows(lsn) && !replayed.unfit.contains(&page);
-    // Tables of which some leaves cannot be told from those of a tree that does not count.
+    // Tables beside which a freed tree, or the tree of a load, cannot be read whole: the repair
+    // cannot distinguish the leaves of such a tree from the table's leaves.
     let mut unsure = HashSet::new();
     for root in &replayed.freed {
         if let Some(table) = table_of(&pool, *root)?
