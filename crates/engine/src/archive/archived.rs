@@ -1,5 +1,5 @@
-//! An archive that is opened for restoring. It finds the file that has a stretch, and reads bytes
-//! of the log by stream and position.
+//! An archive that is opened for restoring. The archive finds the file that has a stretch, and
+//! reads bytes of the log by stream and position.
 //!
 //! Any thread may call this code. `held` is a leaf latch. A thread holds the latch while it reads
 //! one stretch from the stretch's file. No file is written. Checksums are compared before contents
@@ -19,8 +19,8 @@ use std::time::SystemTime;
 #[derive(Debug, Clone)]
 pub(crate) struct LocatedStretch {
     pub(crate) at: StretchHead,
-    /// A moment when the whole stretch was durable. The moment is at least that of the stretch
-    /// before, even if the clock was set back between them.
+    /// A moment when the whole stretch was durable. The moment is not before that of the preceding
+    /// stretch, even if the clock was set back between the two.
     pub(crate) moment: SystemTime,
     file: Arc<str>,
     /// Offset of the stretch's bytes in the file.
@@ -64,8 +64,8 @@ pub(crate) struct ArchivedStream {
 }
 
 impl Archived {
-    /// Returns the archived files among these names, sorted by first position. Of files with the
-    /// same first position, the longest comes first.
+    /// Returns the archived files among these names, sorted by first position. If several files
+    /// have the same first position, the longest comes first.
     pub(super) fn names(names: &[String]) -> Vec<(String, Lsn, Lsn)> {
         let mut found: Vec<(String, Lsn, Lsn)> = names
             .iter()
@@ -395,8 +395,8 @@ mod tests {
         file.write_at(&[IoSlice::new(&bytes)], 0, WriteMode::Durable).expect("write");
     }
 
-    /// A user has copied the files of two archives of one database together. A note of one archive
-    /// lies in the middle of the other one.
+    /// A user has copied the files of two archives of one database into one directory. The note of
+    /// one archive has the position of a border between two stretches of the other.
     #[test]
     fn stretches_of_two_archives_come_in_the_order_of_their_ends() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());

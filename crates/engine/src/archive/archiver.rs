@@ -1,8 +1,9 @@
 //! The archiver, which gives a program the finished stretches of the log. The database keeps that
 //! log until the program has it.
 //!
-//! The program's thread runs this code. A step first reads durable log and then the engine's number
-//! of pages and next table number, so that these two numbers cover the records of the stretch.
+//! The program's thread runs this code. For each stretch the thread first reads durable log, and
+//! then the engine's number of pages and next table number. So these two numbers cover the records
+//! of the stretch.
 //!
 //! The memory engine's log has several streams. If the archiver chose the end of each stream
 //! separately, the log up to these ends might be a log that no crash leaves. So the memory engine's
@@ -39,7 +40,7 @@ pub struct LogStretch {
 }
 
 impl LogStretch {
-    /// The first position of the stretch, which is the end of the stretch before. In the memory
+    /// The first position of the stretch, which is the end of the preceding stretch. In the memory
     /// engine a position is the sum of the positions in all streams.
     pub fn from(&self) -> Lsn {
         self.at.head.from
@@ -100,7 +101,7 @@ pub struct LogArchiver {
     at: Vec<Lsn>,
     /// In each stream, the last record that was returned to the program.
     last: Vec<Option<RecordMark>>,
-    /// Milliseconds since 1970; at least the moment of the stretch before.
+    /// The latest moment so far, in milliseconds since 1970. `now` returns no earlier moment.
     moment: u64,
     /// Memory engine: the greatest stamp of a record that was returned to the program.
     greatest: CommitStamp,
@@ -320,8 +321,8 @@ impl LogArchiver {
         self.give(parts, bytes, facts).map(Some)
     }
 
-    /// Memory engine: takes a new cut if all log below the last cut was given. Paged engine: does
-    /// nothing.
+    /// Memory engine: takes a new cut if all log below the last cut was returned to the program.
+    /// Paged engine: does nothing.
     fn begin_round(&mut self) -> Result<()> {
         let is_given = self.round.as_ref().is_none_or(|round| round.ends == self.at);
         if !is_given {

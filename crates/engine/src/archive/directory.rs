@@ -1,8 +1,8 @@
 //! A growing directory of archived stretches.
 //!
 //! The program's thread runs this code. Stretches that are archived by one call go into one file,
-//! up to [`FILE_BYTES`]. A file of at least half the size of the file before it is joined with that
-//! file. So there are few files even if small stretches are archived often, and each byte is
+//! up to [`FILE_BYTES`]. A file is joined with the preceding file if it has at least half of that
+//! file's size. So there are few files even if small stretches are archived often, and each byte is
 //! rewritten at most once for each doubling of its file. A note has a file of its own until more
 //! log is archived, and a later note replaces it.
 
@@ -21,8 +21,8 @@ use std::sync::Arc;
 /// Name of the file that is being written.
 const UNFINISHED: &str = "unfinished.new";
 
-/// Bytes of a file after which the next file is begun. Two files are not joined if they have more
-/// bytes than this together.
+/// Bytes of a file after which the next file is begun. Two files that together have more bytes are
+/// not joined.
 const FILE_BYTES: u64 = 64 << 20;
 
 /// A receiver of progress: bytes archived since the call began, and bytes of durable log that are

@@ -88,8 +88,8 @@ pub(crate) fn file_samples() -> Vec<Vec<u8>> {
 }
 
 /// Opens an archive for archiving and for restoring. The archive has the input as a file, with
-/// mended checksums. Below the input lies a valid file, which ends at the start of a sample or 48
-/// bytes above that start.
+/// mended checksums. At the positions below the input the archive has a valid file, which ends at
+/// the start of a sample or 48 bytes above that start.
 pub(crate) fn files(input: &[u8]) {
     let mut input = input.to_vec();
     mend_file(&mut input, &mut |_, _| ());

@@ -4,7 +4,7 @@ use super::format::{HEAD, Head, StretchHead};
 use crate::Lsn;
 use crate::error::{ArchiveFault, Error, Result};
 
-/// Name in errors where no file is known.
+/// Name of a stretch in errors, if its file is not known.
 const PLACE: &str = "an archived stretch";
 
 /// The end of an archive: its position, and its last records. A [`LogArchiver`](crate::LogArchiver)

@@ -3,9 +3,9 @@
 //!
 //! With early lock release a transaction drops its locks when its commit record has a position in
 //! the log, before that record is durable. A transaction that locks the same key later sees the
-//! releaser's writes, and must not be acknowledged before they are durable. So each exclusive
-//! release publishes the releaser's commit end in the shard, and each later grant returns that
-//! commit end.
+//! releaser's writes, and must not be acknowledged before they are durable. So the release of an
+//! exclusive lock publishes the releaser's commit end in the lock's shard, and each later grant of
+//! the lock returns that commit end.
 //!
 //! There is one [`Dependence`] per lock shard, inside the shard's mutex; any transaction's thread
 //! runs this code. A `Dependence` has a fixed number of buckets, not one per key. If two keys share
@@ -22,26 +22,27 @@
 //!    grant was decided. A grant of an interval reads `newest` of every shard, in a critical
 //!    section of each, after the last blocker is gone.
 //!
-//! These rules suffice. Let W have written k and released it early with commit end e, and let R be
-//! granted a lock that conflicts with W's. Then W's removal from the holders precedes R's grant in
-//! the shard's order. (For an interval: R's visit of k's shard found no W, or R waited until W had
-//! left all shards and visits them again.) By rule 2, e was published before the removal; by rule
-//! 3, R reads the bucket after the grant; so by rule 1 the value that R reads is at least e. R
-//! waits until the log is durable up to that value before it is acknowledged, so no program learns
-//! k's new value before it is durable. If e were published after the removal, R could be granted in
-//! between, read the bucket's old value, and be acknowledged as a read-only transaction. A crash
-//! would then undo the value that R has reported. W's own dependencies are not recorded here: each
-//! record of W lies above the commit records on which W depended when it appended the record
-//! (`Writer::depend_on`), so a log that is durable up to e includes those commit records.
+//! By these rules a transaction R that sees a value of W is not acknowledged before W is durable.
+//! Let W have written k and released it early with commit end e, and let R be granted a lock that
+//! conflicts with W's. Then W's removal from the holders precedes R's grant in the shard's order.
+//! (For an interval: R's visit of k's shard found no W, or R waited until W had left all shards and
+//! visits them again.) By rule 2, e was published before the removal; by rule 3, R reads the bucket
+//! after the grant; so by rule 1 the value that R reads is at least e. R waits until the log is
+//! durable up to that value before it is acknowledged, so no program learns k's new value before it
+//! is durable. If e were published after the removal, R could be granted in between, read the
+//! bucket's old value, and be acknowledged as a read-only transaction. A crash would then undo the
+//! value that R has reported. W's own dependencies are not recorded here: each record of W lies
+//! above the commit records on which W depended when it appended the record (`Writer::depend_on`),
+//! so a log that is durable up to e includes those commit records.
 //!
-//! A table's newest commit end is far above what most intervals depend on. After the holder of an
-//! interval has read the interval's keys, it may use a lower value instead
-//! (`LockSpace::dependence_of`): the greatest of the buckets of the keys that it has found, and of
-//! the newest commit that has removed a key of the table. The lower value suffices, because a
-//! reader sees W's change of k as k's value or as k's absence. If k is present, W published k's
-//! bucket before it released k. If k is absent, a transaction W' has removed it, where W' is W or
-//! later than W. W' published the removal before it released k, and its commit end is not below
-//! W's: W' is W, or W' depended on W.
+//! For most intervals a table's newest commit end is far above the commit ends on which the holder
+//! really depends. After the holder of an interval has read the interval's keys, it may use a lower
+//! value instead (`LockSpace::dependence_of`): the greatest of the buckets of the keys that it has
+//! found, and of the newest commit that has removed a key of the table. The lower value suffices,
+//! because a reader sees W's change of k as k's value or as k's absence. If k is present, W
+//! published k's bucket before it released k. If k is absent, a transaction W' has removed it,
+//! where W' is W or later than W. W' published the removal before it released k, and its commit end
+//! is not below W's: W' is W, or W' depended on W.
 //!
 //! Dependencies are not stored on the device, and need not be: after recovery everything visible is
 //! durable.

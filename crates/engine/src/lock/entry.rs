@@ -30,7 +30,7 @@ pub(super) struct Waiter {
     pub(super) mode: PointMode,
     /// True if the transaction already holds the key, in a weaker mode.
     pub(super) upgrade: bool,
-    /// Position in the order of all waits of the table. The position tells which ranges began to
+    /// Position in the order of all waits of the table. The position shows which ranges began to
     /// wait earlier.
     pub(super) ticket: Ticket,
     /// True if this waiter may be granted before waiting ranges, because waiting for them would

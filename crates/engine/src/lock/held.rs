@@ -1,5 +1,5 @@
-//! The locks that one transaction holds. The list answers repeated requests, and says what to
-//! release at the end.
+//! The list of the locks that one transaction holds. A request for a held lock is answered from
+//! this list, and the end of the transaction releases the locks in the list.
 //!
 //! One thread at a time uses the list (the lock calls borrow it exclusively), so the list needs no
 //! latch. The bytes of all keys lie in one buffer, and an index of hashes is made for more than
@@ -73,11 +73,11 @@ pub(crate) struct TxnLocks {
     /// held.
     index: Vec<u32>,
     parker: Option<Arc<Parker>>,
-    /// The transaction that uses this list, and the thread that used this transaction last. Kept
-    /// for the next transaction, like the vectors.
+    /// The transaction that uses this list, and the thread that used this transaction last. The
+    /// next transaction of the list reuses it, like the vectors.
     owner: Option<Arc<CachePadded<Owner>>>,
-    /// A wait checks whether its own thread was the last to use a transaction that blocks it. True
-    /// if the check is made at once, false if it is made after [`OWN_AFTER`].
+    /// A waiting thread checks whether it was the last to use a transaction that blocks it. True if
+    /// it checks at once, false if it checks after [`OWN_AFTER`].
     asks_at_once: bool,
 }
 
@@ -114,8 +114,8 @@ impl TxnLocks {
         }
     }
 
-    /// Notes that the transaction has ended except for its locks. Their release needs nothing more
-    /// from the thread that used the transaction last.
+    /// Notes that the transaction has ended except for its locks. The thread that used the
+    /// transaction last need not do anything for the release of these locks.
     pub(crate) fn disown(&self) {
         if let Some(owner) = &self.owner {
             owner.end();
@@ -219,7 +219,8 @@ impl TxnLocks {
         Some((at, self.points[at].mode))
     }
 
-    /// Adds a granted point. `known` is its index in `points` if it was held in a weaker mode.
+    /// Adds a granted point. If the point was already held in a weaker mode, `known` is its index
+    /// in `points`.
     #[inline]
     pub(super) fn note(&mut self, known: Option<usize>, space: u32, hash: u64, key: &[u8], mode: PointMode) {
         self.spaces[space as usize].writes |= mode == PointMode::Exclusive;

@@ -30,7 +30,7 @@ use std::sync::Arc;
 const RANGES_MAX: usize = 32;
 
 impl Locks {
-    /// Locks all keys between two bounds for reading, present or not. An interval that touches a
+    /// Locks for reading all keys between two bounds, present or not. An interval that touches a
     /// range of `txn` extends that range. May wait; the caller holds no latch. After a conflict
     /// `txn` may hold a part of the interval. The next request inside this part then returns the
     /// part's dependency.
@@ -110,7 +110,7 @@ impl Locks {
             if survey.writers.is_empty() && waiting.is_empty() {
                 drop(graph);
                 let id = settle(space, &mut ranges, id, into);
-                // The waiting points that this range has overtaken now wait for the range.
+                // The waiters for points that this range has overtaken now wait for the range.
                 let keys = ranges.points_in(&interval);
                 self.review_points(space, &mut ranges, &keys, Edges::New, &mut wakes);
                 drop(ranges);
@@ -205,8 +205,7 @@ impl Locks {
             }
         }
         for interval in granted {
-            // Waiting points that were overtaken by the range while it waited now wait for the
-            // range.
+            // Waiters for points that the range has overtaken now wait for the range.
             let keys = ranges.points_in(&interval);
             self.review_points(space, ranges, &keys, Edges::New, wakes);
         }

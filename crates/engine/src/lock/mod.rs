@@ -36,9 +36,9 @@
 //!    a savepoint keeps them. So an ended transaction never waits again, and the graph may keep
 //!    edges to it.
 //! 3. Waits are first come, first served, also between points and ranges: a waiting range blocks
-//!    later writers inside it, and a waiting writer blocks later ranges around its key. If the wait
-//!    of a request for an earlier waiter would close a cycle, the request goes before that waiter
-//!    instead. So fairness alone makes no deadlock.
+//!    later writers inside it, and a waiting writer blocks later ranges around its key. If a
+//!    request that waited for an earlier waiter would close a cycle, the request goes before that
+//!    waiter. So fairness alone causes no deadlock.
 //! 4. Every wait is in the waits-for graph. So every deadlock is found, and ends with exactly one
 //!    victim (rule 4 of `wait`).
 //! 5. Memory is bounded by the number of locks held and waited for, plus about 4 KiB per table
@@ -310,8 +310,8 @@ impl Locks {
     }
 
     /// Ends the caller's wait if the wait's time is over or if the caller waits for its own thread.
-    /// Returns `None` if the wait continues, or if another thread has already ended the wait; the
-    /// outcome is then in the parker (rule 1 of `wait`).
+    /// Returns `None` if the wait continues, or if another thread has already ended the wait. In
+    /// the second case the outcome is in the parker (rule 1 of `wait`).
     fn give_up(&self, me: TxnId, is_time_over: bool) -> Option<Conflict> {
         let own = self.owners.of_this_thread(me);
         if own.is_empty() && !is_time_over {

@@ -1,9 +1,9 @@
 //! Waiting for a point lock, and changes of a key's queue.
 //!
 //! The thread that requests a lock runs this code; a thread that releases a lock runs the functions
-//! on a queue. Either thread holds the mutex of the key's shard throughout, and normally the
-//! table's range mutex. The range mutex is not needed if `space.has_ranges()` returned false under
-//! the shard's mutex, because no range can see the key while the shard stays locked.
+//! that change a key's queue. Either thread holds the mutex of the key's shard throughout, and
+//! normally the table's range mutex. The range mutex is not needed if `space.has_ranges()` returned
+//! false under the shard's mutex, because no range can see the key while the shard stays locked.
 //!
 //! Rules:
 //!
@@ -109,7 +109,8 @@ impl Locks {
             Err(mut conflict) => {
                 let holders = self.leave_queue(me, space, hash, key, mode);
                 if conflict.kind == ConflictKind::Timeout && !holders.is_empty() {
-                    // The wait's edges may still name transactions that have ended meanwhile.
+                    // The error names the present holders, because blockers of the wait may have
+                    // ended meanwhile.
                     conflict.blockers = holders;
                 }
                 Err(conflict)

@@ -1,7 +1,7 @@
 //! Releasing all locks of a transaction.
 //!
-//! The transaction's thread runs this code, or another thread that ends the transaction. The thread
-//! first releases the points, one shard at a time. Then, table by table, it removes the
+//! The transaction's thread, or another thread that ends the transaction, runs this code. The
+//! thread first releases the points, one shard at a time. Then, table by table, it removes the
 //! transaction's ranges, and removes the transaction from the blockers of other ranges. By then the
 //! transaction holds no point of the table any more, so a range that is registered later finds no
 //! point of the transaction.

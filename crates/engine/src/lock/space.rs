@@ -230,7 +230,8 @@ impl LockSpace {
     pub(super) fn survey(&self, txn: TxnId, interval: &Interval) -> Survey {
         let mut survey = Survey::default();
         for shard in &self.shards {
-            // In tests, lets writers run between two visits, so that an error in the order shows.
+            // In tests, some acquirers yield between two visits, so that writers run there and a
+            // visit before the count of the range would show.
             #[cfg(test)]
             if txn.get().is_multiple_of(4) {
                 std::thread::yield_now();

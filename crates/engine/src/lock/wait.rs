@@ -214,7 +214,7 @@ impl Graph {
             let victim = cycle[at];
             let Some(node) = self.nodes.remove(&victim) else { return };
             let Node { mut blockers, wanted, parker, .. } = node;
-            // An error first names the blocker that is in the cycle.
+            // The victim's error names first the blocker that is in the cycle.
             let next = cycle[(at + 1) % cycle.len()];
             blockers.sort_by_key(|blocker| *blocker != next);
             self.stat.deadlocks += 1;

@@ -5,19 +5,19 @@
 //! Invariants:
 //!
 //! 1. A thread takes a slot's latch (rank 5) before it appends a record of the slot's transaction,
-//!    and releases the latch after it has updated the slot. A checkpoint captures the slots after
-//!    its begin record has a position and the checkpoint has passed a barrier of the log, so
-//!    records appended later lie above that position. The capture therefore misses no record below
-//!    the begin record: the writer of such a record either has updated its slot already, or holds
-//!    the latch, for which the capture waits.
+//!    and releases the latch after it has updated the slot. A checkpoint appends its begin record,
+//!    passes a barrier of the log, and then captures the slots. Records that are appended after the
+//!    barrier lie above the begin record. So the capture misses no record below the begin record:
+//!    the writer of such a record either has updated its slot already, or holds the latch, for
+//!    which the capture waits.
 //! 2. A transaction whose commit record lies below the begin record is never captured as active,
-//!    for the reason given in invariant 1.
+//!    because its writer has updated the slot before the capture (invariant 1).
 //! 3. `first` of an occupied slot is at or below every record of its transaction, so undo finds all
 //!    it needs in a log that begins at or below the least `first`.
 //! 4. Records that one thread appends are in the log in the order of the appends, because a thread
 //!    always appends through the same session. With fewer sessions than shards, several shards
-//!    share a session, and a thread waits while another appends through it: no thread is ever
-//!    refused a session.
+//!    share a session, and a thread waits while another thread appends through the shared session.
+//!    No thread is ever refused a session.
 //! 5. A slot is free exactly when its `txn` is `TxnId::NONE`. Slots are never removed, only reused.
 //!
 //! Log sessions and free slots are sharded by thread. Nothing here survives a crash; analysis

@@ -4,7 +4,7 @@
 //! The functions are pure. An entry is `table u32`, zero `u32`, `root u64`, little-endian.
 //!
 //! A bulk load fills a tree of its own beside the table's, and the catalog has an entry for that
-//! tree, too. The key of this entry is a byte with which no name begins, a byte that tells whether
+//! tree, too. The key of this entry is a byte with which no name begins, a byte that says whether
 //! the load is committed, and the number of the table (`u32`, big-endian).
 
 use crate::error::Error;
@@ -32,7 +32,7 @@ pub(crate) enum CatalogKey<'k> {
         /// True if the load is committed: the tree's contents are to become the table's.
         is_committed: bool,
     },
-    /// A key that begins like the key of a load, and is not one.
+    /// A key that begins like the key of a load, but does not have the form of such a key.
     Malformed,
 }
 
@@ -75,7 +75,8 @@ pub(crate) fn decode(name: &[u8], entry: &[u8]) -> Result<Tree, Error> {
     Ok(Tree::new(TableId::new(table), PageId::new(root)))
 }
 
-/// Returns the error of an entry whose key begins like the key of a bulk load, and is not one.
+/// Returns the error of an entry whose key begins like the key of a bulk load, but does not have
+/// the form of such a key.
 pub(crate) fn malformed(key: &[u8]) -> Error {
     Error::Corrupt {
         place: format!("the catalog's entry \"{}\"", key.escape_ascii()),

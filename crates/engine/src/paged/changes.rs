@@ -10,9 +10,9 @@
 //!    was not in place when the base was copied, its record lies above that start: either the
 //!    checkpoint from which the base recovers lists the page, with a recovery LSN at or above the
 //!    start, or the record was appended after that checkpoint.
-//! 2. Growth makes empty maps and pages of zeros without a record. If a compaction has shortened
-//!    the file before, the base may have other contents there. So an increment has all maps. Other
-//!    such pages are free, and their contents have no meaning.
+//! 2. Growth makes empty maps and pages of zeros without a record. The base may have other contents
+//!    in such a page, if a compaction shortened the file before it grew. So an increment has all
+//!    maps. The other pages that growth makes are free, and their contents have no meaning.
 //! 3. The head is written last. A file is refused if its head is missing or of another increment,
 //!    or if it has fewer pages than the head says. A page without a valid checksum is refused.
 
@@ -42,7 +42,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Begins to write the maps, and the pages with an LSN of `from` or above.
+    /// Returns a writer for the maps, and for the pages with an LSN of `from` or above.
     pub(crate) fn new(from: Lsn) -> Self {
         Changes { from, count: 0 }
     }

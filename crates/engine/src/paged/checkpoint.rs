@@ -31,9 +31,9 @@
 //! batches of the same size, or in full batches while the log is above its soft limit. A thread
 //! that waits for its checkpoint writes full batches.
 //!
-//! With a log in NVRAM, which has no room for that many bytes, and after a refusal for lack of
-//! space, step (1) writes back all dirty pages, so that the log can be trimmed up to this
-//! checkpoint, or up to the oldest transaction that has not ended.
+//! A log in NVRAM is too small for the log of two intervals between checkpoints. So with such a
+//! log, and after a refusal for lack of space, step (1) writes back all dirty pages. Then the log
+//! can be trimmed up to this checkpoint, or up to the oldest transaction that has not ended.
 //!
 //! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash
 //! between (6) and (7) leaves more log than needed.
@@ -234,8 +234,8 @@ impl Engine {
         }
     }
 
-    /// Takes a checkpoint that lets the log's start move as far as it can, if `is_needed` still
-    /// returns true once this caller holds `CheckpointSchedule::turn`.
+    /// Takes a checkpoint after which the log is trimmed as far as open transactions allow, if
+    /// `is_needed` still returns true once this caller holds `CheckpointSchedule::turn`.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         if is_needed() {

@@ -5,8 +5,8 @@
 //!
 //! 1. A transaction releases no lock before its commit record has a position in the log. With
 //!    `LockRelease::AfterDurable`, it releases no lock before that record is durable.
-//! 2. The deferred frees of a committed transaction are made before its locks are released. If that
-//!    fails, `unfinished` makes them later: the commit stands.
+//! 2. The deferred frees of a committed transaction are made before its locks are released. If a
+//!    free fails, the commit stands, and `unfinished` makes the free later.
 //!
 //! After a crash before the commit record is durable, restart undoes the transaction. After a crash
 //! later than that, restart makes the deferred frees that the transaction has not made yet.

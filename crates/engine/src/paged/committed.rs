@@ -18,8 +18,9 @@ impl Committed {
         CommitStamp::of_commit_at(self.end)
     }
 
-    /// Position that later holders of the locks depend on, if the locks are released when the log
-    /// has reached `durability`. `None` if `durability` means durable on the device.
+    /// Position on which later holders of the locks depend, if the locks are released when the log
+    /// has reached `durability` there. `None` if `durability` is that of the device: the commit is
+    /// then durable before its locks are released.
     pub(crate) fn left_behind(&self) -> Option<Lsn> {
         (self.durability != Durability::Durable).then_some(self.end)
     }

@@ -209,7 +209,7 @@ impl Engine for PagedDatabase {
         engine.granted(|| engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive))?;
         // The transactions that used the table have committed or rolled back. Their records must
         // lie below the drop, because after the drop there is no table in which their changes could
-        // be undone. The grant of the table's lock does not tell where those records end, so the
+        // be undone. The grant of the table's lock does not say where those records end, so the
         // log's barrier is used.
         engine.log.barrier();
         let _ddl = self.freeze_catalog()?;
@@ -303,7 +303,7 @@ impl Engine for PagedDatabase {
     }
 }
 
-/// Appends the records of changes to the catalog, which no view reads.
+/// Returns the writer of records that change the catalog, which no view reads.
 pub(super) fn of_catalog<'a>(engine: &'a PagedEngine, writer: &'a mut Writer) -> DoRecords<'a> {
     DoRecords { engine, writer, versions: None }
 }

@@ -324,8 +324,8 @@ impl Engine {
         self.active.give_writer(writer);
     }
 
-    /// Keeps locks until the database is opened again. After the gate has shut, transactions stop
-    /// waiting for locks, because most locks will never be released.
+    /// Keeps locks until the database is opened again. If the gate has shut, also ends all waits
+    /// for locks, because most locks will never be released.
     pub(crate) fn keep_locks(&self, locks: TxnLocks) {
         locks.disown();
         self.leaked_locks.lock().push(locks);

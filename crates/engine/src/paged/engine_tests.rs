@@ -70,7 +70,8 @@ fn a_change_that_is_logged_and_cannot_be_made_shuts_the_database_off() {
     assert!(report.is_sound(), "{:#?}", report.faults);
 }
 
-/// Panics when the thread comes to `place` for the `nth` time. Returns whether it did.
+/// Runs `work`, which panics when it comes to `place` for the `nth` time. Returns whether it
+/// panicked.
 fn panics_at(place: PausePoint, nth: u32, work: impl FnOnce()) -> bool {
     let left = Cell::new(nth);
     let hook = move |at| {

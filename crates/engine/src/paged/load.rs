@@ -21,8 +21,8 @@
 //!    repeating step 4 does no harm, because it exchanges two trees without keys.
 //! 3. The record of step 4 is durable before the table's lock is released. So no change of a loaded
 //!    key precedes this record in the log, and undo finds the keys in the table.
-//! 4. A load that is given up frees its tree. If that fails, the next load of the table or the next
-//!    opening frees it.
+//! 4. A load that is given up frees its tree. If the freeing fails, the next load of the table or
+//!    the next opening frees the tree.
 
 use crate::engine::{Engine as _, EngineLoad, EngineTransaction};
 use crate::error::{Error, Result};
@@ -130,7 +130,7 @@ impl PagedLoad {
         if engine.exchange_loaded(self.table.tree, self.tree).is_err() {
             return Err(engine.poison("a bulk load is committed, and its table could not get its keys"));
         }
-        // They lead to leaves of the former tree.
+        // The hints lead to leaves of the former tree.
         self.table.hints.forget();
         engine.views.loaded(&self.table.versions);
         drop(room);

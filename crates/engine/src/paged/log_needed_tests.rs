@@ -1,6 +1,6 @@
 //! Crashes of the machine, and ends of the process, at each device call of a write-back. A
-//! write-back syncs the log, writes the double-write area, whose header has the position up to
-//! which the pages need the log, then writes the pages in place.
+//! write-back first syncs the log. Then it writes the double-write area, whose header has the
+//! position up to which the pages need the log. Then it writes the pages in place.
 
 use super::page::{PageId, check, header};
 use super::{double_write, space};
@@ -174,7 +174,7 @@ fn an_opening_makes_durable_what_a_write_back_left_in_the_page_cache() {
     assert!(left.iter().all(|count| *count > 0), "no un-synced bytes were left in a file: {left:?}");
 }
 
-/// The last change in the log is in its page in place, and then the change's record decays. The
+/// The last change in the log is in its page in place, and then the change's record is damaged. The
 /// log's own recovery takes this for a torn write. The opening refuses the database. Otherwise a
 /// change that was acknowledged as durable would be missing from each page that was not written
 /// back.

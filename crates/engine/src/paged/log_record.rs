@@ -16,8 +16,9 @@
 //!   `chains u64`, the chains.
 //! - `CHECKPOINT_END`: `begin u64`, `next transaction u64`, `next table u64`.
 //!
-//! Each part of a checkpoint has the LSN of the checkpoint's begin record in `prev`. The LSN tells
-//! the parts of an unfinished checkpoint from those of the checkpoint that the control file names.
+//! Each part of a checkpoint has the LSN of the checkpoint's begin record in `prev`. By this LSN,
+//! recovery distinguishes the parts of an unfinished checkpoint from those of the checkpoint that
+//! the control file names.
 
 use crate::ids::TxnId;
 use crate::{Chain, Lsn};
@@ -32,7 +33,7 @@ pub(crate) const COMPENSATION: u8 = 66;
 /// record.
 pub(crate) const CHECKPOINT_BEGIN: u8 = 67;
 /// Payload of the begin record of the first checkpoint after compacting. All later records change
-/// pages of a file that no earlier copy has.
+/// pages of the rewritten file, which no earlier copy has.
 pub(crate) const REWRITTEN: [u8; 1] = [1];
 /// Dirty pages of a checkpoint.
 pub(crate) const CHECKPOINT_PAGES: u8 = 68;

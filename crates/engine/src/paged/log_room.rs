@@ -135,8 +135,8 @@ impl Engine {
                 return Err(self.log_full(used, limit));
             }
             // The thread polls. No other transaction wakes it at its end: each one would have to
-            // look for waiting transactions, which seldom exist. (A park with a time limit would
-            // take a token of the program's own executor.)
+            // look for waiting transactions, which seldom exist. (A park with a time limit could
+            // consume an unpark token of the program's own executor.)
             std::thread::sleep(LOOK);
         }
         Ok(())

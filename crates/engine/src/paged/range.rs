@@ -13,13 +13,13 @@
 //!
 //! Invariants:
 //!
-//! 1. Every entry given out, and every gap passed over as empty, lies inside a locked interval.
-//!    After the lock was granted, the entry or gap was read, or was found unchanged since an
-//!    earlier read.
+//! 1. Every entry that is returned, and every gap that is passed over as empty, lies inside a
+//!    locked interval. After the lock was granted, the entry or gap was read, or was found
+//!    unchanged since an earlier read.
 //! 2. `front` holds the entries last fetched from the low end, which lie below `low`, ascending.
 //!    `back` holds those last fetched from the high end, which lie above `high`, descending. So no
 //!    entry is in both.
-//! 3. An entry is given out as the transaction's own writes have left it. A step after a write to
+//! 3. An entry is returned as the transaction's own writes have left it. A step after a write to
 //!    the table, or after a rollback to a savepoint, first drops the fetched entries that no step
 //!    has taken. The dropped entries then lie between `low` and `high` again.
 //! 4. A range that is walked for update locks each entry for update before it locks the interval.
@@ -105,7 +105,7 @@ pub(crate) struct PagedRange {
     /// Count of the transaction's own writes when entries were last fetched
     /// ([`OwnWrites::now`](crate::paged::own_writes::OwnWrites::now)).
     own_writes: u64,
-    /// The value that was given out last, if it is a long one.
+    /// The value that was returned last, if it is a long one.
     long: Vec<u8>,
 }
 
@@ -202,8 +202,8 @@ impl PagedRange {
         }
     }
 
-    /// Locks the entries that were copied from one end for update, if the range is walked for
-    /// update.
+    /// If the range is walked for update, locks for update the entries that were copied from one
+    /// end.
     fn lock_entries(&self, transaction: &mut PagedTransaction, end: Direction) -> Result<()> {
         if self.purpose == Purpose::Read {
             return Ok(());

@@ -6,10 +6,10 @@
 //! Invariants:
 //!
 //! 1. A change is undone at most once. The `undo_next` of its compensation record names the next
-//!    older change, and recovery continues there. The thread moves the writer's own `undo_next`
-//!    after the operation on the tree has returned. If an operation appended its record and then
-//!    returned an error, a repeated rollback would undo the change again; so after the append an
-//!    operation returns no error, except for a bug.
+//!    older change, and recovery continues with that change. The thread moves the writer's own
+//!    `undo_next` after the operation on the tree has returned. If an operation appended its record
+//!    and then returned an error, a repeated rollback would undo the change again; so after the
+//!    append an operation returns no error, except for a bug.
 //! 2. Undo needs no locks: the transaction still holds the locks under which it made its changes,
 //!    or, at restart, no other transaction runs.
 //!

@@ -103,7 +103,7 @@ impl Unfinished {
 }
 
 impl Engine {
-    /// Sets a transaction aside whose rollback or clean-up has failed. After the gate has shut, the
+    /// Sets aside a transaction whose rollback or clean-up has failed. After the gate has shut, the
     /// transaction is left to recovery instead.
     pub(crate) fn set_aside(&self, unended: Unended) {
         self.hear_of_log();

@@ -150,7 +150,7 @@ impl EngineRange<PagedTransaction> for UnlockedRange {
         if self.ended {
             return Ok(None);
         }
-        // The range has ended if the next steps fail.
+        // If one of the following calls fails, the range has ended.
         self.ended = true;
         transaction.enter(&self.table)?;
         let found = self.search(transaction)?;

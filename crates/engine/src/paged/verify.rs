@@ -61,11 +61,13 @@ impl PagedDatabase {
             }
             let all_locked = left.iter().all(|(_, tree)| locked.contains(&tree.table));
             for (name, tree) in left.iter().filter(|(_, tree)| !locked.contains(&tree.table)) {
-                // The catalog is frozen, so this does not bring back the name before a rename.
+                // The catalog is frozen, so no rename runs meanwhile, and `name` is the table's
+                // present name.
                 engine.locks.space(tree.table).set_name(name);
             }
             drop(frozen);
-            // A table that was dropped before its lock was acquired is not in the next catalog.
+            // A table that was dropped before its lock was acquired is not in the catalog of the
+            // next round, so it is not checked.
             for (name, tree) in left {
                 if all_locked {
                     check.verify_table(name, tree, &mut report)?;

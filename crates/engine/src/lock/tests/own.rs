@@ -1,5 +1,5 @@
-//! Tests of a thread that waits for another transaction of its own, and of waits that end although
-//! they seem to be waits for the thread's own transactions.
+//! Tests of a thread that waits for another transaction of its own, and of waits for transactions
+//! that this thread used, but that another thread will end.
 
 use super::PointMode::{Exclusive, Shared};
 use super::*;

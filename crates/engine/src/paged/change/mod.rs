@@ -1,8 +1,7 @@
-//! The log records that change pages: their bytes, how they are applied again, and what undoes
-//! them.
+//! The log records that change pages: their encoding, their redo and their undo.
 //!
-//! Runs on transaction threads (encoding), on recovery's threads (redo) and on threads that roll
-//! transactions back.
+//! Transaction threads encode these records, recovery's threads redo them, and threads that roll
+//! transactions back undo them.
 //!
 //! There are two families:
 //!
@@ -12,8 +11,8 @@
 //!   the undo.
 //! - *Parts* ([`Part`]) change several pages together. A structure change is one such record, so
 //!   the log's checksum makes it atomic: after a crash either all or none of it has happened, and
-//!   undo has nothing to do. Long values are written and freed by parts, too, in records of other
-//!   kinds.
+//!   undo has nothing to do. The records that write and free long values (`ChainWrite`,
+//!   `ChainFree`) consist of parts, too.
 //!
 //! Invariants:
 //!
@@ -21,10 +20,10 @@
 //!    the record's LSN.
 //! 2. First execution and redo call one function: [`apply_part`] for parts, [`apply_leaf`] for leaf
 //!    changes. So after redo a page holds what it held when the record was written.
-//! 3. Decoders accept any payload: garbage gives [`Malformed`], never a panic, and allocates
-//!    nothing beyond its size.
+//! 3. Decoders accept any payload: garbage results in [`Malformed`], never in a panic, nor in an
+//!    allocation larger than the payload.
 //!
-//! A crash leaves nothing here, because nothing here writes; see `docs/recovery.md`.
+//! This code writes to no device; `docs/recovery.md` says what a crash leaves of the records.
 
 mod apply;
 mod decode;

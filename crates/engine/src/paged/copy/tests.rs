@@ -24,7 +24,8 @@ fn directory() -> Arc<dyn Directory> {
     Arc::new(MemoryDirectory::new())
 }
 
-/// Calls `work` while all pages of the first map are taken. The file reaches beyond the border then.
+/// Calls `work` while all pages of the first map are taken. The file then reaches beyond the first
+/// map's border.
 fn beyond_the_border(database: &Database, work: impl FnOnce()) {
     let space = database.paged().engine().space.clone();
     let reserve = || space.reserve(AllocClass::Normal).expect("grow");
@@ -58,8 +59,9 @@ fn a_map_that_was_made_anew_is_in_the_increment() {
         let (base, increment, restored) = (directory(), directory(), directory());
         let database = open(&source);
         beyond_the_border(&database, || put(&database, 0..20));
-        // The map gets its bits in place, and the log is trimmed above the LSN of a map that was
-        // never changed.
+        // After these checkpoints the second map is in place with its bits. The log begins above
+        // the LSN of an empty map, so an increment that chose maps by their LSNs would leave out an
+        // empty one.
         (0..3).for_each(|_| database.checkpoint().expect("checkpoint"));
         database.backup_in(base.clone(), &BackupOptions::default()).expect("backup");
         let manifest = Manifest::read(base.as_ref()).expect("read").expect("the manifest");

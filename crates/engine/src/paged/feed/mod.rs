@@ -4,8 +4,8 @@
 //! reads durable records in order, and returns a transaction when it reads the commit record
 //! (`assemble`).
 //!
-//! A position names the first record of the oldest transaction that had not ended, so that a
-//! transaction that commits later is read again as a whole.
+//! A feed's position is the first record of the oldest transaction that had not ended. So a feed
+//! that begins there reads all of each transaction that commits later.
 //!
 //! **Where a feed begins.** `Oldest`: a log that was trimmed may begin in the middle of
 //! transactions. Such transactions ended below the begin record of the last checkpoint, because

@@ -1,4 +1,5 @@
-//! Tests that tell an interrupted creation of the database file from a used database.
+//! Tests of the distinction between an interrupted creation of the database file and a used
+//! database.
 
 use super::*;
 use crate::paged::space::FILE_NAME;

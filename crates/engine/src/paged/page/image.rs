@@ -21,8 +21,8 @@ pub(crate) fn parts(page: &[u8]) -> [&[u8]; 2] {
 }
 
 /// Makes `page` the page from which `image` was taken; `image` is both parts of [`parts`], joined.
-/// Sets every byte of `page`. Refuses an image that does not make a well-formed page `id`; `page`
-/// must not be used then.
+/// Sets every byte of `page`. Refuses an image that does not make a well-formed page `id`. After a
+/// refusal `page` must not be used.
 pub(crate) fn restore(page: &mut [u8], id: PageId, image: &[u8]) -> Result<(), PageFault> {
     let fault = |reason| PageFault { page: id, reason };
     if image.len() < header::BYTES || image.len() > page.len() {

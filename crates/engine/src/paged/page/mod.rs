@@ -8,12 +8,12 @@
 //!
 //! 1. Nothing read from a device is used before [`check()`] accepted it. `check` is total: any
 //!    bytes give `Ok` or a [`PageFault`] that names page and reason. The views ([`LeafRef`],
-//!    [`InnerRef`], ...) rely on it.
+//!    [`InnerRef`], ...) rely on this check.
 //! 2. Every edit leaves a page that `check` accepts (after [`header::seal`], which alone writes the
 //!    checksum).
 //! 3. An edit that fails with [`Full`] has changed nothing that a reader could see.
 //!
-//! A crash leaves nothing here, because pages become durable only through `pool`.
+//! This code has no rules about crashes, because pages become durable only through `pool`.
 
 mod edit_inner;
 mod edit_leaf;

@@ -58,8 +58,8 @@ impl Seen {
         self.record(END, TXN, FIRST, &[]);
     }
 
-    /// Passes analysis the checkpoint's list of transactions, which has the transaction as it was
-    /// captured some records earlier.
+    /// Passes the checkpoint's list of transactions to analysis. The list has the transaction as it
+    /// was some records earlier.
     fn captured(&mut self, state: State, last: Lsn, chains: &[u64]) {
         let entry = ActiveEntry { txn: TxnId::new(TXN), state, first: FIRST, last, chains: chains.to_vec() };
         let mut payload = Vec::new();

@@ -13,8 +13,8 @@
 //!    nothing twice.
 //!
 //! A crash during recovery leaves more compensation records in the log and some newer pages. The
-//! next recovery begins at the same checkpoint, or at the one that the crashed recovery took if
-//! that one is complete, and arrives at the same state.
+//! next recovery begins at the same checkpoint, or, if the crashed recovery completed a checkpoint,
+//! at that one. In both cases it arrives at the same state.
 
 mod analysis;
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(super) type KeysBetween = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The leaves that count, of all tables.
 pub(super) struct Survey {
-    /// In no order, and before the rule for leaves that cover the same key.
+    /// The leaves are in no order, and two of them may cover the same key.
     leaves: BTreeMap<TableId, Vec<Leaf>>,
 }
 

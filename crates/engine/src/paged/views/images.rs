@@ -170,9 +170,9 @@ pub(super) struct ImageState {
     private: Vec<Private>,
     /// Keys and values of `private`.
     bytes: Vec<u8>,
-    /// Keys of `private`, by table, whose images were not published because no view needed them. No
-    /// later image of such a key is kept, because it would have the transaction's own value, and it
-    /// would be published if no view needed the key's older images by then.
+    /// By table, the keys of the images that stayed in `private` because no view needed them. No
+    /// second image of such a key is kept: it would have a value of the transaction itself, and
+    /// could be published once no view needs the key's older images.
     held_back: HashMap<usize, HashSet<Box<[u8]>>>,
     /// Bytes of the keys in `held_back`.
     held_back_bytes: usize,
@@ -234,7 +234,7 @@ impl ImageState {
         from..self.bytes.len()
     }
 
-    /// Keeps an image, unless the last image kept is of the same key, or an image of the key is held
+    /// Keeps an image, unless the last image is of the same key, or an image of the key is held
     /// back.
     fn remember(&mut self, versions: &Arc<Versions>, key: &[u8], before: Option<Value<'_>>) {
         let table = match self.tables.iter().position(|known| Arc::ptr_eq(known, versions)) {

@@ -354,8 +354,8 @@ impl Views {
             let stamp = Stamp(self.clock.load(Ordering::SeqCst));
             let (opened, committed) = (Instant::now(), Vec::new());
             registry.open.push_back(Entry { stamp, shared: shared.clone(), opened, committed });
-            // A transaction that reads a higher stamp finds the view in this count. By the view's
-            // stamp, the transaction tells which images the view needs.
+            // A transaction that reads a higher stamp finds the view in this count. From the view's
+            // stamp the transaction knows which images the view needs.
             self.count_views(&registry);
             pause::at(PausePoint::Stamped);
             self.clock.store(stamp.0 + 1, Ordering::SeqCst);
@@ -370,8 +370,9 @@ impl Views {
                     self.publish(&mut kept);
                     view.forgotten.extend(kept.forgotten.clone());
                 }
-                // The view itself remembers this dependency: only released locks tell one, and the
-                // transaction may still hold its locks.
+                // The view itself remembers this dependency: the lock table has only the
+                // dependencies on transactions that have released their locks, and this one may
+                // still hold its locks.
                 Phase::Committed { stamp: of, end } if of <= stamp => view.depends = view.depends.max(end),
                 Phase::Committed { .. } => {}
             }

@@ -55,8 +55,8 @@ impl Unshown {
         }
     }
 
-    /// Runs `show` for the commits that have reached the durability that they asked for, as
-    /// `is_settled` tells.
+    /// Runs `show` for the commits for which `is_settled` returns true: those that have reached the
+    /// durability that they asked for.
     #[inline]
     pub(crate) fn show_settled(
         &self,
