@@ -25,7 +25,7 @@ type line struct {
 	Outcome string  `json:"outcome"`
 }
 
-// input is what an operation asked for.
+// input is the request of an operation.
 type input struct {
 	isWrite bool
 	key     string
@@ -38,12 +38,12 @@ type register struct {
 	value   string
 }
 
-// readHistory reads the operations that a history must explain.
+// readHistory returns the operations for which porcupine must find an order.
 //
-// A read without an answer explains nothing and is left out. A write that failed
-// is left out too: a read that returned its value cannot be explained then. A
-// write whose outcome is unknown may take effect at any time after its call, so
-// it returns at the end of time.
+// A read without an answer is left out, because it fits into every order. A write
+// that failed is left out, so that no order exists if a read returned its value.
+// A write whose outcome is unknown may take effect at any time after its call, so
+// its time of return is the greatest number.
 func readHistory(from io.Reader) ([]porcupine.Operation, error) {
 	var operations []porcupine.Operation
 	lines := bufio.NewScanner(from)

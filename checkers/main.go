@@ -13,7 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// checked is what was checked so far.
+// checked counts the histories, keys and operations checked so far.
 type checked struct {
 	histories, keys, operations int
 }

@@ -23,14 +23,14 @@ pub const COMMAND: &str = "child";
 /// Line with which a parent lets its child begin.
 const GO: &[u8] = b"go\n";
 
-/// True after a signal. Written by the thread of signals and by the thread that waits for a child,
-/// read by that thread; the latch of `INPUT` orders these accesses.
+/// True after a signal. The thread of signals and the thread that waits for a child write it; the
+/// latter also reads it. The mutex `INPUT` orders these accesses.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Standard input of the child that runs. The thread of signals takes it.
 static INPUT: Mutex<Option<ChildStdin>> = Mutex::new(None);
 
-/// The program was stopped by a signal.
+/// Error: a signal has stopped the program.
 #[derive(Debug)]
 pub struct Stopped;
 
@@ -74,7 +74,7 @@ pub fn run(arguments: &[String], before: impl FnOnce(u32) -> Result<()>) -> Resu
             return Err(Stopped.into());
         }
         let pipe = process.0.stdin.take().ok_or("a child has no standard input")?;
-        // A child that has already ended cannot read. Its status tells why.
+        // A child that has already ended cannot read. Its exit status gives the reason.
         let _may_have_ended = input.insert(pipe).write_all(GO);
     }
     let status = process.0.wait()?;
@@ -97,8 +97,8 @@ pub fn begin() -> Result<()> {
     std::thread::Builder::new().name("parent".to_owned()).spawn(|| {
         // The parent writes nothing more, so the call returns when the parent has closed the pipe.
         let _ended = std::io::stdin().lock().read_to_end(&mut Vec::new());
-        // Stores do nothing at this exit: their files are removed. A failure of this call cannot be
-        // told to anyone.
+        // Stores do nothing at this exit: their files are removed. An error of this call is
+        // ignored, because the parent, which would print it, is gone.
         let _never_returns = signal_hook::low_level::raise(SIGKILL);
     })?;
     Ok(())

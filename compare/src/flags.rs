@@ -63,7 +63,7 @@ pub fn in_new_folder<T>(folder: &Path, work: impl FnOnce() -> Result<T>) -> Resu
     }
     let done = catch_unwind(AssertUnwindSafe(work));
     let removed = if made { std::fs::remove_dir_all(folder) } else { empty(folder) };
-    // A failure of the work comes first, because it may be the cause of the other one.
+    // The error of `work` takes precedence, because it may have caused the error of the removal.
     let done = done.unwrap_or_else(|panic| resume_unwind(panic))?;
     removed?;
     Ok(done)

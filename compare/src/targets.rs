@@ -1,5 +1,5 @@
-//! The targets of Katydid for data larger than memory, and for reads and scans at the limit, with
-//! what a run of `all` has found. Pure functions.
+//! The targets of Katydid for data larger than memory, and for reads and scans at the limit,
+//! compared with the results of a run of `all`. Pure functions.
 //!
 //! A ratio is the median of the rounds' ratios. It compares rows of one part, whose turns
 //! alternate. The best of several stores is the one with the best median.

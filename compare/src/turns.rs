@@ -21,9 +21,9 @@ pub struct Run {
 }
 
 impl Run {
-    /// Runs each of `workers` on a thread of its own, call after call, from one moment on until
-    /// `wait` returns. A worker gets the number of its calls so far, and returns the time of the
-    /// call.
+    /// Runs each of `workers` on a thread of its own, call after call. All workers begin at the
+    /// same moment, and end when `wait` returns. A worker gets the number of its calls so far, and
+    /// returns the time of the call.
     pub fn of_workers<W>(workers: Vec<W>, wait: impl FnOnce()) -> Result<Run>
     where
         W: FnMut(usize) -> Result<Duration> + Send,
@@ -74,7 +74,8 @@ impl<C> Row<C> {
 pub struct Turns {
     /// Folder to work in.
     pub dir: PathBuf,
-    /// The candidates. The first of all that the program knows is compared with each other one.
+    /// The candidates to run. The first candidate of the command's own list is compared with each
+    /// of the others.
     pub names: Vec<&'static str>,
     pub rounds: usize,
     /// Time of each run.
@@ -91,7 +92,8 @@ pub fn order(many: usize, round: usize) -> Vec<usize> {
 
 impl Turns {
     /// Reads the flags of a command, over these defaults; `None` if the arguments ask for help.
-    /// `own` gets each flag that not all commands have, and returns whether the command has it.
+    /// `own` gets each flag that is not common to all commands, and returns whether the command has
+    /// this flag.
     pub fn read(
         mut self,
         arguments: Vec<String>,

@@ -1,4 +1,4 @@
-//! Build script. Tells the program the commit that it was built from, whether files differed from
+//! Build script. Gives the program the commit that it was built from, whether files differed from
 //! that commit, the compiler, and the profile. The commit is `KATYDID_COMMIT` if that variable is
 //! set, else the one that git reports, else unknown. The script gives the program no paths.
 

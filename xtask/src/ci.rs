@@ -3,7 +3,7 @@
 //! The model checkers, the mutants and the checks of documents and features run in parallel with
 //! the tests, because the tests wait for the device during half of their time. The output of each
 //! check is shown when the check ends. The model checkers and the mutants have their own build
-//! folders; all these checks begin when the tests are built.
+//! folders; all checks that run in parallel begin when the tests are built.
 
 use crate::run::{Outcome, Steps, cargo, package, root, run, target};
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};

@@ -201,7 +201,7 @@ pub struct FjallTransaction<'c, K: Kind> {
 }
 
 impl<'c, K: Kind> FjallTransaction<'c, K> {
-    /// Finds a value, whose bytes fjall shares.
+    /// Returns the value of a key. fjall shares the bytes of the value.
     fn find(&self, key: &[u8]) -> Result<Option<::fjall::UserValue>> {
         let keyspace = self.table.as_ref();
         let found = match &self.view {

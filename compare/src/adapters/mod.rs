@@ -3,8 +3,8 @@
 //! and what transactions guarantee.
 //!
 //! 1. With [`Commits::Durable`] a commit is acknowledged only when it is on the device.
-//! 2. A conflict that another attempt may not meet is reported as `StoreError::Conflict`. A store
-//!    that admits one writer at a time makes other writers wait.
+//! 2. A conflict is reported as `StoreError::Conflict` if another attempt may succeed. A store that
+//!    admits one writer at a time makes other writers wait.
 //! 3. A store without callbacks runs the callback of `commit_with` before `commit_with` returns, on
 //!    the committing thread.
 
@@ -56,7 +56,8 @@ pub trait Rival: Store {
     /// Closes the store. Committed changes are present when the store is opened again.
     fn close(self) -> Result<()>;
 
-    /// Fills an empty table with entries whose keys ascend. Only called if [`Known::loads_sorted`].
+    /// Fills an empty table with entries whose keys ascend. Called only if [`Known::loads_sorted`]
+    /// is true.
     fn load_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         table: &str,
@@ -134,7 +135,7 @@ fn run<S: Rival, V: Visit>(store: S, visit: V) -> Result<V::Output> {
     Ok(output)
 }
 
-/// An error that another attempt would meet again.
+/// Makes the error of a call that would fail again in another attempt.
 fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
     StoreError::Failed(error.into())
 }

@@ -23,7 +23,7 @@ const MANY: &[u8] = &[0];
 
 impl Prefixes {
     /// The byte of a table. Allocates a byte for a new table; only one thread does so at a time,
-    /// because the lock is held.
+    /// because this function holds the lock.
     pub fn of(&self, name: &str, kept: &impl Kept) -> Result<u8> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(prefix) = known.get(name) {

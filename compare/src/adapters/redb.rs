@@ -79,7 +79,7 @@ impl Store for Redb {
 
 impl Rival for Redb {
     fn close(self) -> Result<()> {
-        // This commit makes earlier commits without durability durable.
+        // Earlier commits were made without durability. This commit makes them durable.
         self.database.begin_write().map_err(failed)?.commit().map_err(failed)?;
         self.database.close().map_err(failed)
     }

@@ -95,7 +95,8 @@ impl Store for Sqlite {
 }
 
 impl Rival for Sqlite {
-    /// Clients close their connections. SQLite makes a checkpoint when the last one is closed.
+    /// Clients close their connections. SQLite makes a checkpoint when the last connection is
+    /// closed.
     fn close(self) -> Result<()> {
         Ok(())
     }

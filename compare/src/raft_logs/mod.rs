@@ -36,7 +36,8 @@ A row has the entries acknowledged per second in the median, the slowest and the
 katydid-raft-log's rate to the row's rate: the median of all rounds' ratios, and the least and the greatest. Latencies are those of
 appends, in all rounds. Entries are acknowledged when they are durable.";
 
-/// Number of entries that the leader keeps at a purge. It purges when it has twice as many.
+/// Number of entries that the leader keeps at a purge. The leader purges when it has twice this
+/// number of entries.
 const KEPT: u64 = 64 << 10;
 
 /// Shape of the leader's appends.

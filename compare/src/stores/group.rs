@@ -99,7 +99,8 @@ fn files(version: GroupVersion) -> Files {
 pub struct LimitedGroup {
     folder: PathBuf,
     version: GroupVersion,
-    /// Group around this one whose controllers this program has added memory to.
+    /// The group around this one, if this program has added memory to the controllers of that
+    /// group.
     extended: Option<PathBuf>,
 }
 
@@ -149,7 +150,7 @@ impl LimitedGroup {
             }
         }
         std::fs::write(&limit, bytes.to_string()).map_err(|error| Refusal::Limit(limit, error))?;
-        // Systems without swap, or that do not count it, do not have this file.
+        // A system that has no swap, or does not count swap, does not have this file.
         let swap = group.folder.join(swap);
         if swap.exists() {
             let swap_bytes = if version == GroupVersion::One { bytes } else { 0 };

@@ -4,9 +4,9 @@
 //! The first run loads 2 million records of YCSB (2 GB) into `D/db`; later runs use them again.
 //! Each round of the program then takes these measurements, one after the other: the device of D
 //! with one sequential writer, and with one thread that reads and writes as a copy does; the backup
-//! alone; workload A alone; and both together. A change of the machine's load between two rounds
-//! therefore affects all measurements. With `--rate` it also measures a backup limited to that rate
-//! beside the workload. Copies are removed.
+//! alone; workload A alone; and both together. A change of the machine's load from one round to the
+//! next therefore affects all measurements alike. With `--rate` it also measures a backup limited
+//! to that rate beside the workload. Copies are removed.
 
 use katydid::{BackupOptions, Database, EngineKind, Options};
 use katydid_device::{AlignedBuffer, Create, Directory, FileDirectory, Method, WriteMode};

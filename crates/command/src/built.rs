@@ -12,7 +12,7 @@ pub const RUSTC: Option<&str> = option_env!("KATYDID_RUSTC");
 /// Cargo profile of the build.
 pub const PROFILE: Option<&str> = option_env!("KATYDID_PROFILE");
 
-/// Returns whether files differed from the commit; `None` if git could not tell.
+/// Returns whether files differed from the commit; `None` if git failed.
 pub fn dirty() -> Option<bool> {
     option_env!("KATYDID_DIRTY").map(|dirty| dirty == "true")
 }

@@ -13,8 +13,8 @@
 //!
 //! 1. A module belongs to the longest entry that is a prefix of the module's path. The crate's root
 //!    has the highest rank.
-//! 2. An arrow goes from one entry to another entry that it uses. An arrow to a higher rank points
-//!    up.
+//! 2. An arrow goes from one entry to another entry that the first one uses. An arrow to a higher
+//!    rank points up.
 //! 3. A re-exported name counts as a use of the module that defines the name, not of the module
 //!    that re-exports it.
 //! 4. A circle is a set of files in which each file uses, directly or indirectly, every other.

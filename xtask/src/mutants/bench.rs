@@ -40,9 +40,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Build options of the copy. For each mutant cargo compiles at least one crate again, which mostly
-/// takes longer than the tests run. The crates with mutants are therefore not optimised: this makes
-/// compiling them five times as fast.
+/// Build options of the copy. For each mutant cargo compiles at least one crate again, and
+/// compiling mostly takes longer than the tests. The crates with mutants are therefore not
+/// optimised, which makes compiling them five times as fast.
 const CHEAPLY: [&str; 8] = [
     "profile.dev.package.katydid.opt-level=0",
     "profile.dev.package.katydid.debug=false",

@@ -157,8 +157,8 @@ fn opening(text: &str) -> Option<&'static str> {
         .find(|opening| text.strip_prefix(opening).is_some_and(|rest| rest.starts_with([' ', ','])))
 }
 
-/// Returns whether the second line continues the paragraph of the first, and its first word would
-/// have fitted there.
+/// Returns whether the second line continues the paragraph of the first line, and the second line's
+/// first word would have fitted into the first line.
 fn is_broken(line: Line<'_>, next: Line<'_>) -> bool {
     let plain = |line: Line<'_>| {
         let begins = line.text.starts_with(|c: char| c.is_alphabetic());

@@ -63,8 +63,8 @@ pub fn lent<T>(found: *mut ffi::Pinned, visit: impl FnOnce(&[u8]) -> T) -> Optio
     }
 }
 
-/// # Safety
-/// Those of `slice::from_raw_parts`, but `at` may be null if `length` is 0.
+/// # Safety The conditions of `slice::from_raw_parts` must hold, but `at` may be null if `length`
+/// is 0.
 pub unsafe fn bytes<'b>(at: *const c_char, length: usize) -> &'b [u8] {
     if length == 0 {
         return &[];

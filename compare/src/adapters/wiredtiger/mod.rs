@@ -4,7 +4,7 @@
 //! log covers all commits whose records were written when it began. Unsafe: no log.
 //!
 //! Snapshot isolation: a transaction is refused at once if it writes or reserves a key that another
-//! transaction has written since it began. A read for update reserves its key.
+//! transaction has written since the first one began. A read for update reserves its key.
 //!
 //! Safety rules:
 //! 1. A connection outlives its sessions, and a session its cursors: clients borrow the store,
@@ -50,8 +50,8 @@ fn found(code: c_int) -> Result<bool> {
     done(code).map(|()| true)
 }
 
-/// # Safety
-/// Those of `slice::from_raw_parts`, but `at` may be null if `length` is 0.
+/// # Safety The conditions of `slice::from_raw_parts` must hold, but `at` may be null if `length`
+/// is 0.
 unsafe fn bytes<'b>(at: *const c_void, length: usize) -> &'b [u8] {
     if length == 0 {
         return &[];
@@ -132,7 +132,7 @@ impl Rival for WiredTiger {
 #[derive(Clone, Copy)]
 struct Table {
     any: *mut ffi::Cursor,
-    /// A cursor that refuses to insert a key that exists.
+    /// A cursor that refuses to insert an existing key.
     new: *mut ffi::Cursor,
 }
 

@@ -1,6 +1,6 @@
 /*
  * WiredTiger's interface consists of structures of function pointers, and these differ from version to version. This file has plain
- * functions for the adapter, compiled against the header of the linked library. All return WiredTiger's codes.
+ * functions for the adapter, compiled against the header of the linked library. An `int` that a function returns is a code of WiredTiger.
  */
 #include <stddef.h>
 #include <wiredtiger.h>

@@ -31,7 +31,7 @@ Examples:
   katydid lab cicada --figure 6 --delay 15us --threads 2 --rounds 5
   katydid lab cicada --figure all --quick")]
 pub struct Cicada {
-    /// Figures, or `all`: 3, 4, 5, 6, readers
+    /// Figures: 3, 4, 5, 6, readers, or `all`
     #[arg(long, value_name = "NAMES", default_value = "4", value_delimiter = ',')]
     figure: Vec<String>,
     /// Numbers of client threads

@@ -23,15 +23,15 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct Commit {
-    /// Figures, or `all`: aether2, aether3, aether4, aether5, aether9, flushing5, flushing6,
-    /// flushing-table1, eleda8, eleda10, eleda12, eleda13, eleda14, eleda18, eleda19
+    /// Figures: aether2, aether3, aether4, aether5, aether9, flushing5, flushing6, flushing-table1,
+    /// eleda8, eleda10, eleda12, eleda13, eleda14, eleda18, eleda19, or `all`
     #[arg(long, alias = "sweep", value_name = "NAMES", default_value = "aether3", value_delimiter = ',')]
     figure: Vec<String>,
     /// Numbers of client threads [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::threads)]
     threads: Vec<usize>,
-    /// Sync protocols, which make the log durable, or `all`: adaptive, pipelined, aggregated,
-    /// grouped, slotted, per-commit, inline [default: the figure's own]
+    /// Sync protocols, which make the log durable: adaptive, pipelined, aggregated, grouped,
+    /// slotted, per-commit, inline, or `all` [default: the figure's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sync: Vec<String>,
     /// Skews of the choice of tellers and accounts: exponents of a zipfian distribution, from 0 to

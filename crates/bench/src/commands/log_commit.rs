@@ -35,11 +35,11 @@ pub struct LogCommit {
     /// Bytes of a record without its 48-byte header
     #[arg(long, value_name = "LIST", default_value = "120", value_delimiter = ',', value_parser = lists::payload)]
     payload: Vec<usize>,
-    /// Sync protocols, which make the log durable, or `all`: adaptive, pipelined, aggregated,
-    /// grouped, slotted, per-commit, inline
+    /// Sync protocols, which make the log durable: adaptive, pipelined, aggregated, grouped,
+    /// slotted, per-commit, inline, or `all`
     #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
     sync: Vec<String>,
-    /// Kinds of the log, or `all`: disk, and nv_direct, nv_ring, nv_entries and nv_logging in NVRAM
+    /// Kinds of the log: disk; in NVRAM nv_direct, nv_ring, nv_entries and nv_logging; or `all`
     ///
     /// A log in NVRAM has no sync protocol.
     #[arg(long, value_name = "LIST", default_value = "disk", value_delimiter = ',')]

@@ -34,10 +34,10 @@ Examples:
   katydid lab nvram --figure nvlogging9 --entries 65536,262144 --log nv_ring
   katydid lab nvram --figure all --quick")]
 pub struct Nvram {
-    /// Figures, or `all`: nvlogging6, nvlogging7, nvlogging8, nvlogging9, eleda15, append
+    /// Figures: nvlogging6, nvlogging7, nvlogging8, nvlogging9, eleda15, append, or `all`
     #[arg(long, value_name = "NAMES", default_value = "nvlogging6", value_delimiter = ',')]
     figure: Vec<String>,
-    /// Kinds of the log, or `all`: nv_direct, nv_ring, nv_entries, nv_logging
+    /// Kinds of the log: nv_direct, nv_ring, nv_entries, nv_logging, or `all`
     #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
     log: Vec<String>,
     /// Numbers of client threads [default: the figure's own]

@@ -36,7 +36,7 @@ Examples:
   katydid lab replication --figure flushing7 --device file --delay 0 --network 0 --replicas 3
   katydid lab replication --figure all --quick")]
 pub struct Replication {
-    /// Figures, or `all`: flushing7, flushing8, flushing-table2, flushing-table3
+    /// Figures: flushing7, flushing8, flushing-table2, flushing-table3, or `all`
     #[arg(long, value_name = "NAMES", default_value = "flushing7", value_delimiter = ',')]
     figure: Vec<String>,
     /// Numbers of client threads [default: the figure's own]

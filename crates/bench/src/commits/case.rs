@@ -118,7 +118,8 @@ pub struct Case {
     pub io_unit: Option<usize>,
     /// Number of streams of the memory engine's log. `None` for the paged engine, or the log alone.
     pub streams: Option<u16>,
-    /// Group at which a pipelined round begins, if it differs from the command line's.
+    /// Numbers of commits, bytes and microseconds at which a round of `pipelined` begins, if they
+    /// differ from the command line's.
     pub group: Option<Group>,
     /// Heuristic that is switched off in the protocol.
     pub without: Option<Heuristic>,

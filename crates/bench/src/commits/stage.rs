@@ -49,7 +49,7 @@ pub struct Stage {
     path: PathBuf,
     before: FolderState,
     files: Arc<dyn Directory>,
-    /// Folders in memory by name. The latch is a leaf.
+    /// Folders in memory by name. No other lock is taken under this mutex.
     memory: Mutex<HashMap<String, MemoryDirectory>>,
     /// Folder of logs in NVRAM, with its state before the measurement.
     nvram: (PathBuf, FolderState),

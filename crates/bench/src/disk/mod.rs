@@ -18,10 +18,9 @@ use std::time::Duration;
 
 /// Measure how fast a device makes writes durable, and recommend settings
 ///
-/// The command varies the settings on which the choice depends: the state of the file's blocks, the
-/// method, the size, the number of writes in flight, and the number of concurrent syncs. The file
-/// that it writes has no name, so the file disappears with the process. On a shared machine, repeat
-/// the measurement.
+/// The command measures writes with several states of the file's blocks, methods, sizes, numbers of
+/// writes in flight, and numbers of concurrent syncs. The file that it writes has no name, so the
+/// file disappears with the process. On a shared machine, repeat the measurement.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid bench-disk --dir /mnt/fast\n  katydid bench-disk --dir . --quick --json"
@@ -53,8 +52,9 @@ fn file_bytes(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-/// Share of the time for the trials on which the choice is based. The rest is for the states of
-/// blocks and for concurrent syncs.
+/// Share of the time in which methods, sizes and writes in flight are tried, because the
+/// recommended settings depend on these trials. The rest of the time is for the states of blocks
+/// and for concurrent syncs.
 const TRIALS_SHARE: f64 = 13.0 / 22.0;
 const SYNCS: [usize; 5] = [1, 2, 4, 8, 16];
 

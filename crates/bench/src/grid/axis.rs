@@ -1,5 +1,5 @@
-//! Axes are properties of a case that can vary, each with a word and a number. This file also makes
-//! lines of charts over axes.
+//! Axes are properties of a case that can vary. An axis gives each case a word, and a number if the
+//! property has one. This file also makes the lines of charts over axes.
 //!
 //! Pure functions. All axes that vary, except the x axis, distinguish lines.
 
@@ -51,14 +51,14 @@ impl<C> Axis<C> {
     }
 }
 
-/// Name of a case's line: its words on the axes `apart`.
+/// Name of a case's line: the case's words on the axes of `apart`.
 pub fn name_of_line<C>(case: &C, apart: &[&Axis<C>]) -> String {
     let words = apart.iter().map(|axis| (axis.word)(case)).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// For each row, the distribution of its times: the percentage of times that are at most as long as
-/// a time in microseconds. The axes `apart` name the lines.
+/// Makes a line for each row: the distribution of the row's times, as the percentage of times that
+/// are at most x microseconds long. The axes of `apart` name the lines.
 pub fn distributions<C, R: Round>(rows: &[Row<C, R>], apart: &[&Axis<C>]) -> Vec<Line> {
     const SHARES: [f64; 15] =
         [0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999];
@@ -70,7 +70,7 @@ pub fn distributions<C, R: Round>(rows: &[Row<C, R>], apart: &[&Axis<C>]) -> Vec
     rows.iter().filter_map(line).collect()
 }
 
-/// Lines of `height` over an axis. The axes `apart` name the lines.
+/// Makes lines of `height` over an axis. The axes of `apart` name the lines.
 pub fn lines<C, R>(
     rows: &[Row<C, R>],
     over: &Axis<C>,

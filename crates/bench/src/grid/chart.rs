@@ -12,8 +12,8 @@ pub(super) const WIDTH: f64 = 480.0;
 const PLOT: f64 = 300.0;
 const LEFT: f64 = 58.0;
 pub(super) const RIGHT: f64 = 14.0;
-/// Height from the bottom of the plot to the first name of a line, for numbers and the name of the
-/// axis.
+/// Height between the plot and the first name of a line. The numbers and the name of the x axis
+/// stand in this space.
 const AXIS: f64 = 56.0;
 /// Height of a row of text.
 pub(super) const ROW: f64 = 16.0;
@@ -35,7 +35,8 @@ pub(super) const COLOURS: [&str; 9] =
 /// Dashes of lines, used in turn when the colours repeat.
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "10 3 2 3"];
 /// Shapes of markers around a point, as paths that begin at the point, in units of a marker's
-/// radius. Their number has no common factor with the number of colours.
+/// radius. The number of shapes has no common factor with the number of colours, so 63 lines differ
+/// in colour or shape.
 const MARKERS: [&[(f64, f64)]; 7] = [
     &[(1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0)],
     &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0), (0.0, -1.3)],
@@ -238,8 +239,8 @@ fn marker((x, y): (f64, f64), number: usize) -> String {
     corners.map(corner).collect()
 }
 
-/// Splits a text into rows of at most `chars_max` characters, at least one row. A longer word is
-/// cut.
+/// Splits a text into rows of at most `chars_max` characters. Returns at least one row. A word that
+/// is longer than a row continues in the next row.
 pub(super) fn wrapped(text: &str, chars_max: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     for word in text.split_whitespace() {

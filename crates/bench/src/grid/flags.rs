@@ -101,7 +101,7 @@ pub fn rounds(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Number of threads, and of each thread's commits that may wait, such as `2x1000`.
+/// Number of threads, and number of commits that each thread may have in flight, such as `2x1000`.
 pub fn callbacks(text: &str) -> Result<(usize, usize), String> {
     let wrong = || "expected THREADSxIN_FLIGHT, such as 2x1000".to_owned();
     let (number, in_flight) = text.split_once('x').ok_or_else(wrong)?;

@@ -60,7 +60,7 @@ impl<G: Grid> Results<G> {
             whole_file::write(file, rounds_csv(&all).as_bytes())?;
         }
         if let (Some(svg), Some(last)) = (&self.files.svg, all.last()) {
-            // A file takes only the first chart, which is the main one.
+            // If `svg` names a file, only the first chart is drawn, because it is the main one.
             let room = if is_svg(svg) { 1 } else { usize::MAX };
             for chart in G::charts(last).into_iter().take(room) {
                 let file = if is_svg(svg) { svg.clone() } else { svg.join(chart.name + ".svg") };

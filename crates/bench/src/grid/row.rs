@@ -44,7 +44,7 @@ impl<C, R: Round> Row<C, R> {
     }
 
     /// The median, over the rounds, of a quantity divided by another row's quantity in the same
-    /// round. A disturbance of a round affects both rows.
+    /// round. A disturbance of a round affects both rows, so it hardly changes the quotient.
     pub fn ratio(&self, other: &Row<C, R>, quantity: impl Fn(&R) -> f64) -> f64 {
         let rounds = self.rounds.iter().zip(&other.rounds);
         median(rounds.map(|(one, other)| quantity(one) / quantity(other).max(1e-9)))
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_round_by_round() {
-        // Each round scales both rows by the same factor, so the ratio of the medians would differ.
+        // The ratios of the three rounds are 2, 0.5 and 3. The ratio of the medians would be 2/3.
         let (one, other) = (row(&[10.0, 20.0, 90.0]), row(&[5.0, 40.0, 30.0]));
         assert_eq!(one.ratio(&other, Rate::per_second), 2.0);
     }

@@ -57,7 +57,7 @@ impl Limit {
     pub fn measure(dir: &Path, method: Method, time: Duration) -> Result<Limit> {
         let scratch = Scratch::new(dir, 32 << 20, FileState::Overwritten)?;
         let taken = scratch.methods();
-        // Fall back to another method, as the log's files do.
+        // Fall back to `Direct`, and then to `Buffered`, as the log's files do.
         let method = [method, Method::Direct].into_iter().find(|method| taken.contains(method));
         let method = method.unwrap_or(Method::Buffered);
         let measure = |depth| {

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Raw {
     /// Median time in microseconds of durable writes of 4 KiB to a file of zeros, one after the
-    /// other. For NVRAM, the time of a record that is copied, written back and fenced before the
-    /// next one.
+    /// other. For NVRAM, the median time in which one record is copied, written back and fenced.
     pub write_us: f64,
     /// Megabytes per second of durable writes, one after the other, at the better of the [`LARGE`]
     /// sizes.

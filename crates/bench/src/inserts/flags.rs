@@ -18,12 +18,12 @@ const PIECE_BYTES_MAX: usize = 64 << 10;
 /// except that `--inserter` selects from the sweep's designs (sweep `txn` runs any design).
 #[derive(Debug, Args)]
 pub struct Sweeps {
-    /// Sweeps, or `all`: threads, size, size-cached, outlier, slots, work, crawl, bitmap; on real
-    /// threads also stall, limits, txn
+    /// Sweeps: threads, size, size-cached, outlier, slots, work, crawl, bitmap; on real threads
+    /// also stall, limits, txn; or `all`
     #[arg(long, value_name = "NAMES", default_value = "threads", value_delimiter = ',')]
     pub sweep: Vec<String>,
-    /// Inserters, which put records into the log, or `all` for the sweep's own: mutex,
-    /// consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked, marks
+    /// Inserters, which put records into the log: mutex, consolidated, decoupled, hybrid,
+    /// delegated, grasshopper, bitmap, chunked, marks, or `all` for the sweep's own
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     pub inserter: Vec<String>,
     /// Numbers of threads [default: the sweep's own]

@@ -90,7 +90,7 @@ mod tests {
         let mut look = |reserved, filled, us| found.look(reserved, filled, begin + Duration::from_micros(us));
         look(100, 100, 0);
         // Three looks see a hole at 100, which is filled at 50 us. At that moment another hole
-        // begins at 200, which one look sees.
+        // begins at 200. Only one look sees the second hole.
         look(200, 100, 10);
         look(300, 100, 20);
         look(300, 100, 40);

@@ -61,7 +61,8 @@ pub struct Spec {
     pub about: &'static str,
     /// Explanation of the results; may be empty.
     pub note: &'static str,
-    /// Limitation of results from virtual threads, whose model may lack something; may be empty.
+    /// Limitation of the results of virtual threads, if the model of the machine lacks something
+    /// that this sweep depends on; otherwise empty.
     pub note_simulated: &'static str,
     pub runs: Threads,
     pub over: ChartAxis,

@@ -2,11 +2,13 @@
 //! 6.5.1).
 //!
 //! The sweep uses real threads. As in ELEDA, a thread begins the next transaction while its earlier
-//! commits are not durable, until the maximum number is in flight. Latency is measured from before
-//! the append of the commit record until the callback runs, on the committing thread.
+//! commits are not durable, until the maximum number is in flight. Latency is the time from just
+//! before the append of the commit record until the callback runs. The callback runs on the
+//! committing thread.
 //!
 //! The log lives in memory, or in a folder that is made for the sweep and removed afterwards. All
-//! cases use its segments again, so that only the first case pays for filling them with zeros.
+//! cases use the segments of this log again, so that only the first case pays for filling segments
+//! with zeros.
 
 use super::case::{Case, Inserted};
 use crate::commits::figures::spec::fill;
@@ -104,10 +106,10 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     };
     let options = Options {
         reserve_bytes: 0,
-        // With a unit, the run-ahead limit is half of the ring instead of a quarter, so that
+        // With an I/O unit, the run-ahead limit is half of the ring instead of a quarter, so that
         // reservations can lead the filled frontier by several of the ranges (`hop_bytes`) over
-        // which GRASSHOPPER's tracker hops. With a unit and `pipelined`, the syncer writes when the
-        // unit is full or the time of `fill` is over, as ELEDA's flusher does.
+        // which GRASSHOPPER's tracker hops. With an I/O unit and `pipelined`, the syncer writes
+        // when the unit is full or the time of `fill` is over, as ELEDA's flusher does.
         run_ahead_bytes: case.ring_bytes / if stage.io_unit.is_some() { 2 } else { 4 },
         method: stage.method.method(),
         ..case.options(inserter).map_files(|files| FileOptions {
@@ -209,8 +211,8 @@ fn threads(log: &Log, case: &Case, time: Duration, in_flight: usize) -> Result<V
 struct Client {
     session: Session,
     payload: Vec<u8>,
-    /// Callbacks must own the values to which they write. They run on this thread, so no thread
-    /// ever waits for these two mutexes.
+    /// Callbacks must own the values to which they write. Callbacks run on the client's thread, so
+    /// no thread ever waits for these two mutexes.
     times: Arc<Mutex<Histogram<u64>>>,
     failed: Arc<Mutex<Option<Error>>>,
     next: u64,

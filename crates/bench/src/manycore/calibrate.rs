@@ -104,9 +104,10 @@ fn time(times: u64, mut act: impl FnMut()) -> f64 {
     since.elapsed().as_nanos() as f64 / times as f64
 }
 
-/// Time in which each thread adds to a shared word and then does other work, with one or two
-/// threads. The work is needed because a core that adds without pause keeps the cache line for
-/// several additions, which does not happen in inserts.
+/// Nanoseconds that a thread takes for one addition to a shared word and the other work after it,
+/// while `threads` threads (one or two) do this. The work is needed because a core that adds
+/// without pause keeps the cache line for several additions. An inserter's additions are not that
+/// close together.
 fn additions(threads: usize, times: u64) -> f64 {
     let (word, begin) = (AtomicU64::new(0), Barrier::new(threads));
     let one = || {
@@ -192,8 +193,8 @@ fn describe(measured: &Measured, cores: usize, host: &str, real: &[katydid_manyc
     let own = (added_by_two - added_alone).max(1.0);
     let store = 0.5;
     let woken = (wake_round / 2.0 - unpark).max(100.0);
-    // `prepare` is the part of a checksum's time, and `copy` the part of a copy's time, that does
-    // not depend on the number of bytes. A small record is copied in two parts.
+    // The times `prepare` of a checksum and `copy` of one copy do not depend on the number of
+    // bytes. The record is copied in two parts, hence the division by 2.
     let sum_byte = ((large.prepare_ns - small.prepare_ns) / bytes).max(0.001);
     let copy_byte = ((large.copy_ns - small.copy_ns) / bytes).max(0.001);
     let prepare = (small.prepare_ns - sum_byte * SMALL as f64).max(0.0);

@@ -1,5 +1,5 @@
 //! Runs as many simulations at a time as there are real cores. Each simulation runs on one thread,
-//! so this changes no result.
+//! so the number of simulations at a time changes no result.
 
 use katydid_command::failure::{Failure, Result};
 use katydid_command::progress::Progress;

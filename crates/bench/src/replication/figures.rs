@@ -95,8 +95,8 @@ impl Figure {
         matches!(self, Figure::TableTwo | Figure::TableThree)
     }
 
-    /// The figure's own schemes. Figure 8 leaves out Raft, because transactions that read run only
-    /// in the process of a Raft leader. The tables leave out Raft, because a Raft group has no
+    /// The figure's own schemes. Figure 8 leaves out Raft, because only the process of a Raft
+    /// leader runs transactions with reads. The tables leave out Raft, because a Raft group has no
     /// counters of committers.
     fn schemes(self) -> &'static [Scheme] {
         match self {

@@ -1,4 +1,5 @@
-//! Clients that commit without a pause, while something happens to the group.
+//! Clients that commit without a pause, while the measurement kills or starts replicas of the
+//! group.
 //!
 //! Each thread is a client with one commit in flight. Its keys are its own and ascend.
 //!
@@ -23,7 +24,7 @@ const VALUE_BYTES: usize = 100;
 #[derive(Debug)]
 pub struct Load {
     shared: Arc<Shared>,
-    /// The beginning of each commit that was acknowledged while the load was watched.
+    /// The beginning of each commit that was acknowledged while `is_watched` was set.
     begun: Receiver<Instant>,
     clients: Vec<JoinHandle<()>>,
 }

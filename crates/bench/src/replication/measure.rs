@@ -1,8 +1,8 @@
 //! Runs a case on servers.
 //!
 //! 1. Inserts run on servers that are started for the run, so every case begins with empty tables.
-//!    sysbench's rows are loaded once for each number of replicas and scheme, and their servers
-//!    keep running.
+//!    sysbench's rows are loaded once for each number of replicas and scheme, and the servers with
+//!    these rows keep running.
 //! 2. After every run of inserts each replica must have exactly one row for each acknowledged
 //!    insert. The paper's replicas must also have equal rows; Raft's rows are only counted. After
 //!    every run of sysbench the replicas must have equal rows, and the index must have exactly one

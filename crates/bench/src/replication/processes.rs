@@ -42,7 +42,7 @@ struct Server {
 #[derive(Debug)]
 struct Running {
     child: Child,
-    /// The server ends when this pipe does.
+    /// The server ends when this pipe is closed.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
@@ -114,7 +114,7 @@ impl Servers {
     /// Kills a server (kill -9).
     pub fn kill(&mut self, id: u64) -> Result<()> {
         self.running(id)?.child.kill().map_err(cannot("kill"))?;
-        // Dropping it waits for the process.
+        // Dropping the value kills the process, and waits for its end.
         self.server(id)?.running = None;
         Ok(())
     }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Time in which a group must elect a leader, and a commit must get its outcome.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Time for each entry in which a replica must apply it, in addition to [`PATIENCE`].
+/// Time that a replica gets for each entry of the log until it must have applied all, in addition
+/// to [`PATIENCE`].
 const PER_ENTRY: Duration = Duration::from_millis(1);
 /// Pause between two checks for an expected state.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -27,7 +27,7 @@ pub const LISTENS: &str = "listens at ";
 pub const ASK: &str = "syncs?";
 /// Words before the number in the answer: the durable writes and syncs of the log so far.
 pub const SYNCS: &str = "syncs: ";
-/// The shortest delay. A delayed directory counts syncs only if it delays them.
+/// Minimum delay, because a delayed directory counts syncs only if it delays them.
 const DELAY_MIN: Duration = Duration::from_nanos(1);
 /// Id of the Raft group's cluster.
 const CLUSTER: [u8; 16] = *b"katydid lab raft";

@@ -51,7 +51,7 @@ Examples:
   katydid lab reproduce cicada --out cicada-report    one paper
   katydid lab reproduce --list                        list the experiments, and the figures that are not run")]
 pub struct Reproduce {
-    /// Paper, or all: aether, eleda, flushing, nv-logging, cicada [default: all]
+    /// Paper: aether, eleda, flushing, nv-logging or cicada, or `all` for all papers [default: all]
     #[arg(value_name = "PAPER")]
     paper: Option<String>,
     /// Figures of the paper, such as 3 or 8-left [default: all]

@@ -49,8 +49,8 @@ pub struct Ycsb {
     setup: Setup,
 }
 
-/// Requests per second that are assumed if the number of requests is unknown, to spread a zipfian
-/// distribution over future records.
+/// Assumed requests per second if the number of requests is unknown. From the expected number of
+/// requests follows the number of records over which a zipfian distribution is spread.
 const ASSUMED_RATE: f64 = 50_000.0;
 
 impl Ycsb {

@@ -180,8 +180,8 @@ fn per_thread(case: &Case, choice: &Choice) -> Case {
 }
 
 /// The case with groups that the workers write, and with Cicada's contention regulation. An old
-/// version is also kept until the records of all transactions before the one that replaced it are
-/// durable (section III-C).
+/// version is also kept until all records of transactions that precede the replacing transaction
+/// are durable (section III-C).
 fn grouped(case: &Case, choice: &Choice) -> Case {
     Case {
         sync: SyncKind::Inline,

@@ -28,7 +28,7 @@ const REPLICAS: usize = 3;
 const SLOW: ReplicaId = 3;
 /// Table of the inserts.
 const TABLE: &str = "inserts";
-/// Number of clients of the cases in which something happens to a replica.
+/// Number of clients of the cases in which a replica is slow, killed or started.
 const CLIENTS: usize = 32;
 
 /// One case.
@@ -215,7 +215,8 @@ impl Targets {
         let outcome = run(&group.store(durability), &[TABLE], &inserts, &plan)?;
         let after = group.leader()?;
         let syncs = group.servers.syncs(leader.id)?.saturating_sub(syncs);
-        // Another leader has a log with other syncs.
+        // If the leader changed, the entries went through two leaders' logs, but the syncs are
+        // those of one.
         let is_same = (after.id, after.term) == (leader.id, leader.term);
         let entries = after.last_index.saturating_sub(leader.last_index);
         group.check(TABLE, outcome.transactions)?;

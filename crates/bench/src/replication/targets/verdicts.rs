@@ -4,8 +4,8 @@ use super::{CLIENTS, Case, Row, Sample, median};
 use crate::grid::row::Round;
 use katydid_replica::Replicated;
 
-/// Commits per second of the prototype with which openraft was chosen, by the number of clients,
-/// with `Quorum`. All replicas of the prototype ran in one process.
+/// Pairs of a number of clients and the commits per second of the prototype that led to the choice
+/// of openraft, with `Quorum`. All replicas of the prototype ran in one process.
 const PROTOTYPE: [(usize, f64); 5] =
     [(1, 4_800.0), (8, 23_403.0), (32, 55_158.0), (128, 114_133.0), (512, 232_541.0)];
 
@@ -15,7 +15,7 @@ pub struct Verdict {
     pub about: String,
     pub measured: f64,
     pub wanted: f64,
-    /// True if the value must not be greater than `wanted`; false if not less.
+    /// True if the value must be at most `wanted`; false if it must be at least `wanted`.
     pub is_maximum: bool,
 }
 
