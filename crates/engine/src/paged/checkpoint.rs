@@ -43,7 +43,7 @@
 //! log above its soft limit, or a log in NVRAM too full; a writer finds few free pages in the
 //! database file, which the worker then grows; the device has refused space to an operation; a
 //! transaction could not be ended (`unfinished`). Tests whose runs must be identical have no
-//! worker. They call `Engine::run_background`, which does the worker's work.
+//! worker. Such tests call `Engine::run_background`, which does the worker's work.
 
 use crate::Lsn;
 use crate::checkpoint_schedule::{CheckpointSchedule, Taker, TakesCheckpoints};

@@ -179,8 +179,8 @@ impl Used {
         let mut page = AlignedBuffer::new_zeroed(page_bytes);
         for number in 0..pages.div_ceil(map::bits_per_map(page_bytes)) {
             let id = map::map_page(number, page_bytes);
-            // A file that ends one page beyond a border of maps has no valid map there yet
-            // (`space`, crash case b).
+            // If a file ends one page beyond a border of maps, that last page need not be a valid
+            // map yet (`space`, crash case b).
             if number > 0 && id.get() + 1 >= pages {
                 break;
             }

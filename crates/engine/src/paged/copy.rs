@@ -1,7 +1,7 @@
 //! Copying a paged database: its pages while other threads change them, then the log that makes
 //! them one consistent state.
 //!
-//! Runs on the thread that copies, while all other threads run too. The copying thread takes four
+//! Runs on the thread that copies, while all other threads run. The copying thread takes four
 //! steps; during step (2) a second thread reads pages ahead:
 //!
 //! - (1) while no checkpoint can run, pin the log at its start and read the control file;
@@ -22,7 +22,7 @@
 //!    pool has no such change either, because (3) covers all that was appended.
 //! 3. The file of the copy is as long as the source's at (3), so it has all pages that a record of
 //!    the copied log changes. The pages by which the source has grown since (2) are zeros and empty
-//!    maps in the copy, because all their records are in the copied log.
+//!    maps in the copy. That suffices, because all records of these pages are in the copied log.
 //! 4. A page of zeros was never written, or is lost; copying does not find out which. A damaged
 //!    page that is free becomes a page of zeros.
 
@@ -316,8 +316,8 @@ impl Writer<'_, '_> {
 ///
 /// With `Background::Threads` a second thread reads up to [`CHUNKS_AHEAD`] chunks ahead of the
 /// chunk that the caller writes, so that the source and the device of the copy work at the same
-/// time. This thread has ended when the function returns. If it cannot be started, the caller reads
-/// as well.
+/// time. This thread has ended when the function returns. If the second thread cannot be started,
+/// the caller itself reads.
 fn copy_pages(reader: Reader<'_>, mut writer: Writer<'_, '_>, background: Background) -> Result<()> {
     let buffer = || AlignedBuffer::new_zeroed(CHUNK);
     let alone = |mut writer: Writer<'_, '_>| {

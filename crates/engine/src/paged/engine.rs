@@ -6,7 +6,7 @@
 //! 1. After the gate has shut nothing is written. Changes that are only in memory and can no longer
 //!    be undone stay locked: the locks of their transactions are kept until the database is opened
 //!    again (`leaked_locks`).
-//! 2. The gate is shut after a bug was found in the middle of a change, or a thread panicked there
+//! 2. The gate is shut after a thread has found a bug, or has panicked, in the middle of a change
 //!    (`poison`). Pages in memory may then be wrong, so not even reads begin.
 //! 3. A transaction whose rollback failed keeps its locks and its slot: no transaction sees its
 //!    changes, and the log retains the records that undo them. While the gate is open, the rollback

@@ -246,7 +246,7 @@ impl PagedDatabase {
                 engine.exchange_loaded(table, tree)?;
             }
             if access == Access::ReadOnly {
-                // The tree stays. It only takes space in the file.
+                // The tree stays in the file, where it takes space and does no other harm.
                 continue;
             }
             match self.remove_load(tree, is_committed) {

@@ -3,8 +3,8 @@
 //! Runs on the transaction's thread. The entries that were not fetched lie between `low` and
 //! `high`. A fetch from one end takes three steps:
 //!
-//! - (1) copy the next entries without locks, and see how far they reach;
-//! - (2) lock the interval up to there, which may wait;
+//! - (1) copy the next entries without locks, and note how far the copied interval reaches;
+//! - (2) lock the copied interval, which may wait;
 //! - (3) check that the leaves of these entries have not changed since (1), or else read the
 //!   entries again.
 //!
@@ -154,7 +154,7 @@ impl PagedRange {
     }
 
     /// Copies entries from one end of the part that was not fetched, up to `reach`. Returns whether
-    /// there may be more entries beyond them.
+    /// there may be more entries beyond the copied ones.
     fn look(
         &mut self,
         transaction: &PagedTransaction,

@@ -56,7 +56,7 @@ impl Spread {
     }
 
     /// Position of the log at which the next batch is due; `None` if no page is left. When the log
-    /// has advanced by a share of the span, at least the same share of the pages was due.
+    /// has advanced by some fraction of the span, at least that fraction of the pages is due.
     pub(crate) fn next_at(&self) -> Option<Lsn> {
         if self.pages.is_empty() {
             return None;
@@ -86,8 +86,9 @@ mod tests {
         (0..count).map(PageId::new).collect()
     }
 
-    /// A log that advances by one byte at a time gets every page once, in order, in batches of at
-    /// most the limit, and each share of the pages by the same share of the span.
+    /// While the log advances by one byte at a time, every page is taken once, in order, in batches
+    /// of at most the limit. When the log has passed some fraction of the span, at least that
+    /// fraction of the pages is taken.
     #[test]
     fn pages_are_due_in_step_with_the_log() {
         for (count, limit) in [(0, 16), (1, 16), (15, 16), (16, 16), (1000, 16), (999, 1), (64, 1000), (7, 0)]

@@ -2,8 +2,9 @@
 //!
 //! Runs on the transaction's thread. This thread holds no latch while it asks for a lock, and waits
 //! for no lock except the table's. Entries are copied out of the leaves in batches. Each entry is
-//! locked when the range comes to it, if that takes no wait. The range remembers its position, so
-//! it looks only once at an entry that another transaction has locked. Invariants:
+//! locked when the range comes to it, if the lock can be granted without a wait. The range
+//! remembers its position, so it looks only once at an entry that another transaction has locked.
+//! Invariants:
 //!
 //! 1. An entry that is returned was locked before its value was read.
 //! 2. The transaction depends on every commit that may have deleted a key before the range came to

@@ -3,8 +3,8 @@
 //! Runs on the transaction's thread. Invariants:
 //!
 //! 1. `undo_next` is the newest change of the transaction that is not undone, zero if there is
-//!    none. All older ones are found by following `prev` from record to record; at a compensation
-//!    record, its `undo_next` is followed instead.
+//!    none. Older changes are found by following `prev` from record to record; at a compensation
+//!    record, the record's `undo_next` is followed instead.
 //! 2. The changes remembered in memory are a subset of the changes that are not undone, newest
 //!    last. All others are read back from the log.
 //! 3. The log keeps room for undo. A transaction that has logged much has raised the log's reserve
@@ -70,8 +70,8 @@ pub(crate) struct Change {
     pub(crate) cost: u64,
 }
 
-/// An overflow chain that a change no longer uses. It is freed after the commit, and kept if that
-/// change is undone.
+/// An overflow chain that a change no longer uses. The chain is freed after the commit, and kept if
+/// the change is undone.
 #[derive(Debug, Clone, Copy)]
 struct DeferredFree {
     lsn: Lsn,
@@ -148,10 +148,10 @@ impl Writer {
         self.reserves.clear();
     }
 
-    /// Makes the transaction's next records lie above the commit record that ends at `end`. That is
-    /// the last commit record of the transactions that released locks to this one before their
-    /// commits were durable. So a log that lacks one of those commits has neither this
-    /// transaction's commit nor its changes of values that those commits wrote.
+    /// Makes the transaction's next records lie above the commit record that ends at `end`: the
+    /// last commit record of the transactions that released locks to this one before their commits
+    /// were durable. So a log that lacks one of those commits has neither this transaction's commit
+    /// nor its changes of values that those commits wrote.
     pub(crate) fn depend_on(&mut self, end: Lsn) {
         self.after = self.after.max(Lsn::new(end.get().saturating_sub(1)));
     }

@@ -5,10 +5,10 @@
 //!
 //! There are two families:
 //!
-//! - *Leaf changes* ([`LeafChange`]) change one key of one leaf. They are physiological: they name
-//!   the page and the slot, and the change within it. They belong to a transaction and carry the
-//!   part that their undo needs. Undo is logical, because the key may move to another page before
-//!   the undo.
+//! - *Leaf changes* ([`LeafChange`]) change one key of one leaf. A leaf change is physiological: it
+//!   names the page and the slot, and the change within that slot. It belongs to a transaction and
+//!   has the part that its undo needs. Undo is logical, because the key may move to another page
+//!   before the undo.
 //! - *Parts* ([`Part`]) change several pages together. A structure change is one such record, so
 //!   the log's checksum makes it atomic: after a crash either all or none of it has happened, and
 //!   undo has nothing to do. The records that write and free long values (`ChainWrite`,

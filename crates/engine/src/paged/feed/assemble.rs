@@ -129,8 +129,8 @@ impl Assembler {
             COMMIT => {
                 let stamp = CommitStamp::of_commit_at(record.end);
                 let Some(open) = self.remove(txn) else {
-                    // The feed knows no change of this transaction: all its changes were undone, or
-                    // lie below the records that were read.
+                    // No other record of this transaction was read. If the commit record names an
+                    // earlier one, that one lies below the records that were read.
                     let prev = previous(record.chain).map_err(|fault| fault.at(record.lsn))?;
                     let is_cut = prev != Lsn::ZERO;
                     return Ok(if is_cut { Step::CutOff(stamp) } else { Step::Nothing });
@@ -173,8 +173,8 @@ impl Assembler {
                     }
                     ChangeKind::ChainWrite => {
                         // This kind of record also makes the root of a new tree, and then has no
-                        // page of a value. As its transaction's first record it opens the
-                        // transaction all the same.
+                        // page of a value. Even then it opens the transaction, if it is the
+                        // transaction's first record.
                         self.open_of(txn, record)?;
                         for part in decode_parts(record.payload) {
                             let part = part.map_err(|fault| fault.at(record.lsn))?;
@@ -217,7 +217,8 @@ impl Assembler {
         Some(open)
     }
 
-    /// Remembers the names of tables in a transaction that the feed does not return.
+    /// Remembers the names of the tables that a transaction has added to the catalog. The feed does
+    /// not return this transaction.
     fn learn(&mut self, open: &Open) {
         for (_, done) in &open.done {
             if let Done::Row { table: TableId::CATALOG, key, new: Cell::Inline(entry), .. } = done

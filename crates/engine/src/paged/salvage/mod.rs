@@ -11,8 +11,8 @@
 //!    marks it as in use. So the loss of an inner page loses no row.
 //! 3. Keys that no sound leaf of a table covers are a loss. So losses and rows together cover all
 //!    keys of every table that the catalog names.
-//! 4. Changes of unfinished transactions are taken back by key, on rows. No other transaction has
-//!    changed their keys since, and the log has the former values.
+//! 4. Changes of unfinished transactions are taken back in the rows, key by key, and not in the
+//!    pages. No other transaction has changed their keys since, and the log has the former values.
 //!
 //! If the log cannot be read up to the newest change in the pages (`History::Prefix`), pages with
 //! later changes are taken as they are, and the changes of unfinished transactions in these pages
@@ -114,8 +114,8 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
     Ok(salvage)
 }
 
-/// Returns the table of the tree with this root; `None` if the page cannot be read, or is no page of
-/// a tree.
+/// Returns the table of the tree with this root; `None` if the page cannot be read, or is not a
+/// page of a tree.
 fn table_of(pool: &Pool, root: PageId) -> Result<Option<TableId>> {
     match pool.read(root) {
         Ok(page) => Ok(match page.kind() {

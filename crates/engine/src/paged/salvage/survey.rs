@@ -205,8 +205,8 @@ impl InUse {
     }
 }
 
-/// Returns the leaves in the order of their keys. If two cover the same key, returns only the one
-/// with the higher LSN.
+/// Returns the leaves in the order of their keys. If two leaves cover the same key, returns only
+/// the one with the higher LSN.
 fn without_overlaps(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
     leaves.sort_unstable_by(|a, b| a.lower.cmp(&b.lower).then(b.lsn.cmp(&a.lsn)));
     let mut kept: Vec<Leaf> = Vec::with_capacity(leaves.len());

@@ -65,9 +65,9 @@ pub(crate) struct TxnImages {
     /// `ACTIVE` and then loads the number of open views; a thread that opens a view stores that
     /// number and then loads the state. All four accesses are SeqCst, so at least one of the two
     /// threads reads the store of the other. `ENDED` is stored with Release after the locks are
-    /// released. Only the thread that ends the transaction needs `COMMITTED`, so it accesses this
-    /// value relaxed. While the state is `ENDED`, the contents under the latch belong to an earlier
-    /// transaction.
+    /// released. Only the thread that ends the transaction needs `COMMITTED`, so that thread stores
+    /// and loads this value relaxed. While the state is `ENDED`, the contents under the latch
+    /// belong to an earlier transaction.
     state: AtomicU8,
     /// True if there are long values among the images. Relaxed, because the transaction's thread
     /// reads only its own stores.
@@ -88,7 +88,7 @@ impl TxnImages {
         self.has_long.load(Ordering::Relaxed)
     }
 
-    /// Takes the list of long values among the images, whose pages are about to be freed.
+    /// Takes the list of the long values among the images.
     pub(super) fn take_long(&self, kept: &mut ImageState) -> Vec<(KeyPlace, Chain)> {
         self.has_long.store(false, Ordering::Relaxed);
         std::mem::take(&mut kept.long)
