@@ -1,9 +1,9 @@
 //! Turns a panic of a directory's or file's code into an error.
 //!
 //! Any program can implement [`Directory`] and [`File`]. A panic that unwound out of such a call
-//! would pass through the threads of the log and of the engine, and would leave the right to lead a
-//! write, a write under way or a latch in the hands of a thread that never gives it back. So the
-//! gate (`gate.rs`) wraps each directory that it guards in a `CaughtDirectory`.
+//! would pass through the threads of the log and of the engine. A thread would then never give back
+//! what it holds: the right to lead a write, a write under way, or a latch. So the gate (`gate.rs`)
+//! wraps each directory that it guards in a `CaughtDirectory`.
 //!
 //! Any thread may call this code. Invariant: no call returns by unwinding, except those of
 //! [`File::method`], [`File::alignment`] and [`Directory::describe`], which return no error. A

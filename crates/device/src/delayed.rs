@@ -13,7 +13,7 @@
 //! |---|---|---|---|
 //! | `delays` | every delayed call | any thread | relaxed: a plain sum |
 //!
-//! A crash leaves what the device beneath leaves.
+//! A crash leaves what the wrapped directory leaves.
 
 use crate::directory::{Advice, Create, Directory, DirectoryLock, File, ManyRead, Method, WriteMode};
 use crate::error::Result;

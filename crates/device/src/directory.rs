@@ -211,9 +211,9 @@ pub trait File: Send + Sync + Debug {
         self.method() == Method::Buffered
     }
     /// Writes all of `parts`, one after the other, at `offset`. With [`Method::Direct`] and
-    /// [`Method::Uring`] these cases are correct, but slow: a part whose address or length is not a
-    /// multiple of [`File::alignment`] is copied through an aligned buffer, and a write whose
-    /// `offset` or total length is not a multiple goes through the page cache.
+    /// [`Method::Uring`] two cases are correct, but slow. A part whose address or length is not a
+    /// multiple of [`File::alignment`] is copied through an aligned buffer. A write whose `offset`
+    /// or total length is not a multiple goes through the page cache.
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()>;
     /// Makes all bytes written so far durable (`fdatasync`).
     fn sync(&self) -> Result<()>;

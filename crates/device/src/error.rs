@@ -1,7 +1,7 @@
 //! Errors of the device layer: the operation, its subject, and the cause of the failure.
 //!
-//! All device calls have one error type. It is `Clone` because the gate latches the first failure
-//! and hands it to every later caller.
+//! All device calls have one error type. The type is `Clone` because the gate latches the first
+//! failure and hands it to every later caller.
 
 use crate::id::Id;
 use std::fmt;

@@ -2,9 +2,9 @@
 //! after the gate was closed.
 //!
 //! Any thread may call this code. After a failed `fdatasync` the kernel marks the pages clean, so a
-//! second one succeeds without having written anything: a caller that tries again, or that syncs
-//! after another caller's failure, acknowledges lost bytes. So every call that could acknowledge or
-//! change something goes through the gate.
+//! second `fdatasync` succeeds without having written anything. A caller that tries again, or that
+//! syncs after another caller's failure, would acknowledge lost bytes. So every call that could
+//! acknowledge or change something goes through the gate.
 //!
 //! Invariants:
 //!
@@ -17,8 +17,8 @@
 //! 3. A sync, or a durable write, that ended after the gate was shut does not report success,
 //!    whatever the device said.
 //! 4. Only one call at a time is in a sync of the page cache of one open file. The kernel reports a
-//!    write-back error once for each open file, to whichever sync comes first; a second sync beside
-//!    the first could otherwise see success before the first has latched the failure.
+//!    write-back error once for each open file, to the sync that comes first. Without this rule a
+//!    second sync at the same time could see success before the first one has latched the failure.
 //! 5. A call that panics has failed (`caught.rs`), and is latched like any other failure.
 //! 6. A closed gate refuses the calls that a shut gate refuses. [`Gate::close`] returns when the
 //!    calls that were inside have returned, so no call is under way when a directory's lock is
@@ -32,10 +32,10 @@
 //! |---|---|---|---|
 //! | `first` (a `OnceLock`) | the first failing caller, once | every call, before the device's call and, if it acknowledges, after it | release by `set`, acquire by `get`: a thread that sees the gate shut sees the whole cause |
 //!
-//! `turn` (leaf rank, held across a sync) is invariant 4's latch; aligned durable writes past the
-//! page cache do not take it, because their errors come back with the write itself (Linux 4.7 and
-//! later, which have `RWF_DSYNC`). A call that waits for its turn is not inside yet, so a gate that
-//! is closed meanwhile refuses it.
+//! `turn` (leaf rank, held across a sync) is the latch of invariant 4. Aligned durable writes past
+//! the page cache do not take this latch, because their errors come back with the write itself
+//! (Linux 4.7 and later, which have `RWF_DSYNC`). A call that waits for its turn is not inside yet,
+//! so a gate that is closed meanwhile refuses it.
 //!
 //! A crash leaves nothing of the gate: the next open starts with a new one and recovers.
 
@@ -102,7 +102,8 @@ impl Gate {
     /// go on. A second call waits like the first, and drops its own `lock`.
     ///
     /// If the calling thread is itself inside a call of the gate (the device may run a logger or a
-    /// panic hook), it does not wait: the last call inside drops `lock` when it returns.
+    /// panic hook), `close` does not wait. The last call inside drops `lock` when that call
+    /// returns.
     pub fn close(&self, lock: Option<Box<dyn DirectoryLock>>) {
         self.shared.calls.close(lock);
     }

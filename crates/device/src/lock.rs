@@ -43,7 +43,7 @@ impl Drop for FileLock {
     }
 }
 
-/// Takes the lock of the directory open as `directory`, or returns an error that names the holder.
+/// Takes the lock of the open directory `directory`, or returns an error that names the holder.
 pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
     let fail = |errno: Errno| Error::from_io(Verb::Lock, path.display().to_string(), errno.into());
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
@@ -61,8 +61,8 @@ pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
     Ok(lock)
 }
 
-/// Shares the lock of the directory open as `directory` with other readers, or returns an error
-/// that names the holder. Writes nothing. Returns `None` if no process ever took the lock.
+/// Shares the lock of the open directory `directory` with other readers, or returns an error that
+/// names the holder. Writes nothing. Returns `None` if no process ever took the lock.
 pub(crate) fn take_to_read(directory: impl AsFd, path: &Path) -> Result<Option<FileLock>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     match retry(|| rustix::fs::openat(&directory, LOCK_NAME, flags, Mode::empty())) {

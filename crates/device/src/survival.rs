@@ -2,7 +2,7 @@
 //!
 //! Plain values.
 
-/// The fate of unsynced bytes at a crash.
+/// Choice of the un-synced bytes and names that a simulated crash keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Survival {
     /// The seed decides for each sector and name: kept, dropped, torn or reordered.

@@ -113,9 +113,8 @@ pub(crate) struct Scheduler {
 /// All schedulers that have threads, so that any thread of the process can wake these threads.
 static SCHEDULERS: Mutex<Vec<Arc<Scheduler>>> = Mutex::new(Vec::new());
 
-/// Number of schedulers. Written under the lock of `SCHEDULERS`. `SeqCst`, because a thread that
-/// reads 0 does not search for scheduled threads to wake, so it must not read a 0 that is out of
-/// date.
+/// Number of schedulers. Written under the lock of `SCHEDULERS`. `SeqCst`: a thread that reads 0
+/// does not search for scheduled threads to wake, so the 0 must not be out of date.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {

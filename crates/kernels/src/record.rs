@@ -25,11 +25,11 @@
 //! 6. A record that lies apart (bit 2 of `flags`) takes 8 positions, whatever its length. The
 //!    stored `lsn` of such a record is zero; readers put in the position of the entry that led them
 //!    to the record (`nvram/entries.rs`). Bits 0 and 1 of `flags` encode its [`Part`].
-//! 7. Bit 4 of `flags` (`STAMPED`) tells the meaning of the word at offset 32. If the bit is clear,
-//!    the word is the LSN of the transaction's previous record. If it is set, this record is the
-//!    only one of its transaction, and the word is its commit stamp. Only a stamped record of a
-//!    user has dependencies, of [`DEPENDENCY_BYTES`] each, before its payload ([`Chain`]). A stamp
-//!    is never read as a position, nor a position as a stamp.
+//! 7. Bit 4 of `flags` (`STAMPED`) says what the word at offset 32 is. If the bit is clear, the
+//!    word is the LSN of the transaction's previous record. If it is set, this record is the only
+//!    one of its transaction, and the word is its commit stamp. Only a stamped record of a user has
+//!    dependencies, of [`DEPENDENCY_BYTES`] each, before its payload ([`Chain`]). A stamp is never
+//!    read as a position, nor a position as a stamp.
 
 mod fragment;
 

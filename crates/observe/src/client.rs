@@ -11,11 +11,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum time until a reply begins. It is long, because the process that has the database open
-/// may wait for locks.
+/// Maximum time until a reply begins. This time is long, because the process that has the database
+/// open may wait for locks.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum time between two progress messages of a copy, or between the last one and the reply. It
-/// is long, because the whole copy is synced at once at its end.
+/// Maximum time between two progress messages of a copy, or between the last one and the reply.
+/// This time is long, because the whole copy is synced at once at its end.
 const COPY_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// A connection to the socket of a database.
@@ -79,8 +79,8 @@ impl Client {
         self.ask_with_progress(request, |_, _| {})
     }
 
-    /// Sends a request, and waits for the reply like [`Client::ask`]. Before the reply it calls
-    /// `on_progress` with the numbers of each [`Reply::Copying`].
+    /// Sends a request, and waits for the reply like [`Client::ask`]. Before the reply the call
+    /// passes the numbers of each [`Reply::Copying`] to `on_progress`.
     ///
     /// # Errors
     /// Those of [`Client::ask`].
@@ -126,8 +126,8 @@ pub struct ClientStopper {
 }
 
 impl ClientStopper {
-    /// Tells the process that has the database open that the client sends no more requests. A
-    /// request that waits or copies is then refused, or the connection is ended.
+    /// Announces to the process that has the database open that the client sends no more requests.
+    /// A request that waits or copies is then refused, or the connection is ended.
     pub fn stop(&self) {
         let _may_have_ended = self.stream.shutdown(Shutdown::Write);
     }

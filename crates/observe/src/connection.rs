@@ -63,7 +63,7 @@ fn changes(
     next(feed)
 }
 
-/// Tells a client that there are too many clients. Does not block.
+/// Sends a client the refusal that there are too many clients. Does not block.
 pub(crate) fn refuse(mut stream: UnixStream, clients: usize) {
     // A short frame fits into the buffer of a new socket. If it did not, the client would only see
     // the end of the connection.

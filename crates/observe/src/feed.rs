@@ -19,8 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Maximum wait for the next transaction in one request. It is shorter than a client's wait for a
-/// reply.
+/// Maximum wait for the next transaction in one request; shorter than a client's wait for a reply.
 const WAIT: Duration = Duration::from_secs(20);
 /// Maximum number of transactions in one reply.
 const TRANSACTIONS_MAX: u64 = 1000;

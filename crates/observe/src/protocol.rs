@@ -2,8 +2,8 @@
 //!
 //! In this file the owner is the process that has the database open, and serves the requests. Every
 //! frame has the number of the protocol. A server answers a frame with another number by
-//! [`Refusal::Protocol`], without regard to the rest of the frame. It answers an unknown field or
-//! request by [`Refusal::Request`].
+//! [`Refusal::Protocol`], without regard to the rest of the frame. A server answers an unknown
+//! field or request by [`Refusal::Request`].
 
 use crate::bytes::Bytes;
 use crate::committed::Committed;

@@ -1,6 +1,6 @@
 //! Reading many entries in pieces, so that few of them are in memory at a time.
 //!
-//! One thread at a time uses a reader. It holds no latch between two pieces, so a purge or a
+//! One thread at a time uses a reader. A reader holds no latch between two pieces, so a purge or a
 //! truncation may drop entries that are not read yet. openraft drops no entry that it still
 //! applies. If it ever did, the reader would fail: it never leaves out an entry.
 
@@ -15,7 +15,8 @@ use std::vec::IntoIter;
 /// Approximate maximum bytes of the entries in a piece. A piece has at least one entry.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 
-/// An iterator over the entries that were in the log when it was made. It ends after an error.
+/// An iterator over the entries that were in the log when the iterator was made. The iterator ends
+/// after an error.
 pub(crate) struct Pieces<C: RaftTypeConfig> {
     log: RaftLog<C>,
     /// Entries that were read and not yet returned.

@@ -2,10 +2,11 @@
 //! nvram_append -- [FOLDER] [THREADS]`.
 //!
 //! The program appends records of 120 bytes, header included, to each kind of log, with and without
-//! waiting for them. Each log is in a region in a file, emulated without added latency. As a lower
-//! bound, the program copies the same bytes one behind the other into such a region, writes them
-//! back and fences. Each thread has its own session, and its own part of the plain region. Rounds
-//! alternate. The output is the least and the median time, in ns for each record of a thread.
+//! waiting for them. Each log lies in a region that a file emulates, without added latency. As a
+//! lower bound, the program copies the same bytes one behind the other into such a region, writes
+//! them back and fences. Each thread has its own session, and its own part of the plain region. The
+//! rounds of the logs alternate. The output is the least and the median time, in ns for each record
+//! of a thread.
 
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_wal::{Append, Durability, Kind, Log, LogKind, MediumSettings, NvramOptions, Options};
@@ -102,7 +103,7 @@ fn append(log: &Log, wait: bool) {
 }
 
 fn persist(region: &NvRegion, at: u64) {
-    // SAFETY: each thread has a part of its own, and nothing is borrowed.
+    // SAFETY: each thread writes only its own part of the region, and no thread reads the region.
     unsafe { region.write(at, &[7; RECORD as usize]) };
     region.persist(at, RECORD);
 }

@@ -9,9 +9,9 @@
 //!    bytes after every crash, and no later opening writes other bytes in their place.
 //! 2. Each record of a stretch is decoded, and its checksum verified, before the stretch is
 //!    returned.
-//! 3. A stretch whose segment was recycled during the read is not returned: after the reading
-//!    thread has read the bytes, it reads the start of the log, and returns an error if the start
-//!    lies above the first position of the stretch.
+//! 3. A stretch whose segment was recycled during the read is not returned. After the reading
+//!    thread has read the bytes, it reads the start of the log; if the start lies above the first
+//!    position of the stretch, the thread returns an error.
 //! 4. A log made of a copy and stretches ends at a cut: at the end of a record in each stream,
 //!    where a crash of the source could have left the streams.
 //!

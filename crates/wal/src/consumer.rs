@@ -142,8 +142,8 @@ impl Consumer {
         Ok(self.log.stat_of(&self.name, kept))
     }
 
-    /// Returns the error for a lost consumer at these positions: it names a stream that was trimmed
-    /// above its position.
+    /// Returns the error for a lost consumer at positions `from`. The error names a stream that was
+    /// trimmed above the consumer's position.
     fn lost(&self, from: &[Lsn]) -> ReadError {
         let starts = self.log.streams().iter().map(Stream::start);
         let mut trimmed = from.iter().copied().zip(starts).filter(|(at, start)| at < start);

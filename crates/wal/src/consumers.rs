@@ -17,7 +17,8 @@
 //!    at a position that it has acknowledged, and the log has everything from that position on.
 //! 3. A consumer's position never falls.
 //! 4. A consumer is lost when a trim has passed its position. That position is then below the start
-//!    of the log, so after a crash the file alone shows whether the consumer is lost.
+//!    of the log, so after a crash the file and the start of the log show whether the consumer is
+//!    lost.
 //!
 //! A crash leaves the position that was acknowledged last, or the position before it if the crash
 //! interrupted the write.
@@ -109,7 +110,7 @@ impl ConsumerPlace {
     }
 }
 
-/// A consumer.
+/// A consumer of an open log.
 #[derive(Debug)]
 pub(crate) struct OpenConsumer {
     pub(crate) file: Arc<dyn File>,

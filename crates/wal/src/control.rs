@@ -27,9 +27,9 @@
 //!    version.
 //! 8. For `nv_logging`, `start` and `durable` have the values of the last opening or closing. The
 //!    valid values are the head and tail in NVRAM (`nvram/pointers.rs`).
-//! 9. The kind also says whether the log may have records that truncate. The control file has that
-//!    kind, durably, before the first such record is appended, and keeps it for ever. So a program
-//!    that does not know these records refuses the log.
+//! 9. The kind also says whether the log may have records that truncate. The control file stores
+//!    that kind durably before the first such record is appended, and never stores another kind
+//!    afterwards. So a program that does not know these records refuses the log.
 //! 10. Every segment from `start` to `prepared end` exists: `prepared end` covers a segment before
 //!     anything is written into the segment, so recovery notices if the last segments are missing.
 
@@ -259,7 +259,8 @@ impl Control {
         &self.state
     }
 
-    /// Replaces the state, durably; `seq` is set here. On failure the state is as before.
+    /// Replaces the state, durably, by `state` with the next `seq`. On failure the state is as
+    /// before.
     pub(crate) fn update(&mut self, state: ControlState) -> device::Result<()> {
         let next = ControlState { seq: self.state.seq + 1, ..state };
         write_slot(self.file.as_ref(), &next)?;

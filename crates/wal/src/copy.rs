@@ -8,9 +8,9 @@
 //!
 //! 1. A copy has another log id than its source. Both logs may be used further, and each refuses a
 //!    segment of the other as foreign.
-//! 2. The copy ends at a cut ([`Log::cut`]) that is durable in the source, and its control files
-//!    say so: if bytes below the cut are lost, opening the copy fails instead of finding a shorter
-//!    log.
+//! 2. The copy ends at a cut ([`Log::cut`]) that is durable in the source. The copy's control files
+//!    name the cut as durable. So if bytes below the cut are lost, opening the copy fails instead
+//!    of finding a shorter log.
 //! 3. Above the cut the copy has only zeros, and no part of a record that the source appended
 //!    later.
 //! 4. The control file of a stream is made last. The file that counts the streams is made after the
@@ -128,8 +128,8 @@ impl Log {
     }
 }
 
-/// Copies the log of a copy that was not opened since it was made, from its start to the end that
-/// its control files name as durable.
+/// Copies a log that is itself a copy and was not opened since it was made. Copies from the log's
+/// start to the end that the log's control files name as durable.
 ///
 /// # Errors
 /// The errors of `step`; the errors with which the log would refuse to open; [`Error::NotInFiles`],

@@ -18,7 +18,8 @@ use katydid_kernels::lsn::Lsn;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Meaning of a record for an [`EntryIndex`], which the program returns to [`EntryIndex::rebuild`].
+/// Meaning of a record for an [`EntryIndex`]. The function that a program passes to
+/// [`EntryIndex::rebuild`] returns it for each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryStep {
     /// The record is the entry of this number.
@@ -244,7 +245,7 @@ mod tests {
         assert_eq!(entries.truncate_from(2), Some(position(10).lsn), "all of them");
         assert_eq!(entries.numbers(), 10..10);
         entries.add(10, position(10)).expect("the same number again");
-        // A snapshot may replace all entries, and also numbers whose entries were never appended.
+        // A snapshot may cover all entries, and also entries that were never appended here.
         assert_eq!(entries.trim_before(30), None);
         entries.add(11, position(11)).expect_err("long gone");
         entries.add(30, position(30)).expect("the next");

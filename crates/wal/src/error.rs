@@ -1,8 +1,8 @@
 //! Errors of the log: one enum for each family of operations, and [`Error`] for calls that meet
 //! several.
 //!
-//! Errors are plain values. They are `Clone`, because every waiter and every later caller gets the
-//! first failure of a log.
+//! Errors are plain values. The errors are `Clone`, because every waiter and every later caller
+//! gets the first failure of a log.
 
 use crate::control::FORMAT_VERSION;
 use crate::medium_options::LogKind;

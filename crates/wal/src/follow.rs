@@ -1,7 +1,7 @@
 //! Following a stream: reading its durable records, and waiting for the next one.
 //!
-//! Any thread may use a follower, one thread at a time. Followers and writing threads share only
-//! the durable frontier. Invariants:
+//! Any thread may use a follower, one thread at a time. Followers and appending threads share only
+//! the start of the log and the durable frontier. Invariants:
 //!
 //! 1. A record that a follower returns is durable: its reader sees nothing beyond the durable
 //!    frontier, which is the end of a record. Every record that a follower has returned therefore
@@ -105,8 +105,8 @@ impl Stream {
 }
 
 impl Follower {
-    /// Returns the position at which the follower looks for the next record: the end of the last
-    /// record that it returned, or of the part that it skipped after that record.
+    /// Returns the position at which the follower looks for the next record. This is the end of the
+    /// last returned record, or of a dropped part that the follower has skipped since.
     pub fn position(&self) -> Lsn {
         self.reader.position()
     }
@@ -267,7 +267,7 @@ pub(crate) fn block_on<T>(log: &OpenLog, mut poll: impl FnMut(&mut Context<'_>) 
     }
 }
 
-/// The fate of a durable stamped record, as far as its dependencies are known.
+/// Whether a durable record with a stamp is kept, as far as its dependencies are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DependencyStatus {
     /// All dependencies of the record are durable.
@@ -283,7 +283,7 @@ pub enum DependencyStatus {
 pub struct Stamped<'a> {
     /// The transaction's place in the order of commits.
     pub stamp: CommitStamp,
-    /// The fate of the record, as far as it is known now.
+    /// Whether the record is kept, as far as its dependencies are known now.
     pub status: DependencyStatus,
     /// The payload, without dependencies.
     pub payload: &'a [u8],

@@ -380,11 +380,12 @@ impl Log {
         self.open.failure()
     }
 
-    /// Closes the log: refuses further appends, makes everything appended durable, notes a clean
-    /// end, ends the background threads, and unlocks the directory. (A log in NVRAM keeps its
-    /// memory, and can be opened again only after the last handle, session, reader and future of
-    /// the closed log is dropped.) Records that other threads are appending at this moment may be
-    /// in the log or not; their calls return whether they are. Readers still work afterwards.
+    /// Closes the log: refuses further appends, makes everything appended durable, stores that the
+    /// log ended cleanly, ends the background threads, and unlocks the directory. (A log in NVRAM
+    /// keeps its memory, and can be opened again only after the last handle, session, reader and
+    /// future of the closed log is dropped.) A record that another thread is appending at this
+    /// moment may or may not be in the log; the result of the append says which. Readers still work
+    /// afterwards.
     ///
     /// When this returns, no call of this log uses the directory any more: calls under way have
     /// ended, and later ones fail with [`Error::Closed`]. A second call waits for the first and has
@@ -393,7 +394,7 @@ impl Log {
     /// # Errors
     /// [`Error::Poisoned`] if not everything could be made durable. This is the error of the first
     /// stream that failed; the other streams are closed nevertheless. [`Error::Device`] in two
-    /// cases. If the clean end could not be noted, the log is closed nevertheless. If this thread
+    /// cases. If the clean end could not be stored, the log is closed nevertheless. If this thread
     /// is inside a device call of the log, as a logger or a panic hook may be, nothing is closed,
     /// because the thread would wait for itself.
     pub fn close(&self) -> Result<(), Error> {

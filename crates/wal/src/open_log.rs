@@ -123,7 +123,7 @@ fn finish(core: &Core, mark: bool) -> Result<()> {
     core.wait(core.frontiers().reserved(), Durability::Durable)?;
     core.settle(core.frontiers().reserved());
     if mark {
-        // No later record will store that the last records were durable.
+        // No later record will store that the last records were durable, so the medium stores it.
         core.medium.note_durable(core.frontiers().durable())?;
     }
     Ok(())

@@ -88,7 +88,7 @@ impl Retention {
         for held in near {
             bound = bound.min(held.from[stream]);
         }
-        // A pin that is too far behind is not lost while another pin retains the log for it.
+        // A pin that is too far behind is not lost while another pin retains the same records.
         for held in far.into_iter().filter(|held| held.from[stream] < bound) {
             held.is_lost = true;
         }
@@ -97,8 +97,8 @@ impl Retention {
         bound
     }
 
-    /// Gives up all pins that retain more of the stream than its owner needs. Returns the position
-    /// to which the stream may then be trimmed.
+    /// Marks all pins as lost that retain more of the stream than its owner needs. Returns the
+    /// position to which the stream may then be trimmed.
     pub(crate) fn release(&self, stream: usize) -> Lsn {
         let mut state = locked(&self.state);
         let state = &mut *state;

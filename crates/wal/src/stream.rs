@@ -22,7 +22,7 @@ use katydid_kernels::lsn::Lsn;
 use std::fmt;
 use std::sync::Arc;
 
-/// Used part of a log in NVRAM, in per mille, from which on a trim gives up pins.
+/// Used part of a log in NVRAM, in per mille, from which on a trim marks pins as lost.
 const PINNED_SHARE: u32 = 250;
 
 /// A handle of one stream of an open [`Log`](crate::Log). Clones are handles of the same stream. A
@@ -185,7 +185,7 @@ impl Stream {
 
     /// Returns a position that separates appends: every record whose append ended before this call
     /// lies below it, and every record whose append begins after this call lies at that position or
-    /// above. The call writes nothing and waits for no device. It costs little, except with
+    /// above. The call writes nothing and waits for no device. A barrier costs little, except with
     /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks.
     /// A log with that inserter should need few barriers.
     pub fn barrier(&self) -> Lsn {

@@ -2,8 +2,8 @@
 //!
 //! Any thread may call this code; one truncation or trim of a stream runs at a time. A truncation
 //! appends a record that names the range of positions to be dropped, and waits until the record is
-//! durable. `truncated.rs` says how readers treat the range; decision 52 says why the end of the
-//! log does not move back. Invariants:
+//! durable. `truncated.rs` says how readers treat the range; `docs/adr/0052-truncating-a-suffix.md`
+//! says why the end of the log does not move back. Invariants:
 //!
 //! 1. The control file says that the log may have such records before the first one is appended. A
 //!    program that does not know these records refuses the log.

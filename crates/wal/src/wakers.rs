@@ -13,7 +13,7 @@
 //!    sequentially consistent fence between its two steps. Therefore either the leader finds the
 //!    waker, or the poller finds the frontier moved.
 //! 2. No waker is called, dropped or cloned while `state` is held. The worker thread holds no latch
-//!    while it calls a waker, and keeps nothing of the log alive except this file's `Shared`: a
+//!    while it calls a waker, and keeps nothing of the log alive except this file's `Shared`. So a
 //!    waker may drop the last handle, which closes the log on the worker thread like on any other
 //!    thread.
 //! 3. Each waker that was registered and not taken back is called once: when its position is at its
@@ -101,7 +101,8 @@ impl Wakers {
         Wakers { shared: Arc::default(), background }
     }
 
-    /// Makes sure that registered wakers will be called.
+    /// Starts the worker thread, which calls registered wakers, unless it was started before or the
+    /// log has no threads.
     ///
     /// # Errors
     /// If the system cannot start the worker thread.

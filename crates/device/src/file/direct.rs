@@ -2,11 +2,11 @@
 //! `RWF_DSYNC`.
 //!
 //! The file is open twice: direct for aligned calls, and buffered for calls whose offset or total
-//! length is no multiple of 4,096. The kernel keeps the two views coherent: a direct write first
-//! writes out and then drops cached pages of its range, a direct read first writes them out, and
-//! both kinds of write take the inode's latch. If offset and total length are aligned but a part is
-//! not, the write goes through an aligned bounce buffer, so that frequent writes stay out of the
-//! page cache.
+//! length is no multiple of 4,096. The kernel keeps the two views coherent. A direct write first
+//! writes out and then drops the cached pages of its range. A direct read first writes out these
+//! pages. Both kinds of write take the inode's latch. If offset and total length are aligned but a
+//! part is not, the write goes through an aligned bounce buffer, so that frequent writes stay out
+//! of the page cache.
 
 use super::handle::{Handle, PIECE_BYTES};
 use crate::aligned::{ALIGNMENT, AlignedBuffer};

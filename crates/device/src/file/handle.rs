@@ -127,8 +127,8 @@ impl Handle {
         }
     }
 
-    /// Reads the first bytes that are in the page cache, and returns how many these are. A failure
-    /// counts as no byte: the read that follows reports it.
+    /// Reads the leading bytes that are in the page cache, and returns their number. Returns 0
+    /// after a failure, which the read that follows reports.
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> usize {
         if self.cached_reads_refused.load(Ordering::Relaxed) {
             return 0;

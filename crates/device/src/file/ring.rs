@@ -10,14 +10,15 @@
 //! 1. [`drive`] returns only when the kernel is done with everything that was submitted, whatever
 //!    failed meanwhile: until then the kernel uses the caller's memory. Nothing between submission
 //!    and that point panics.
-//! 2. A ring that refused a call is dropped and never used again, so the kernel never takes the
-//!    entries that it had not taken by then.
+//! 2. A ring that refused a call is dropped and never used again, so the entries that the kernel
+//!    had not taken by then are never run.
 //! 3. Writes and reads carry `RWF_NOWAIT`. The kernel hands back a call that it cannot start at
 //!    once (a file that grows, blocks not yet allocated, a full queue of the device), instead of
 //!    giving the call to a worker thread of its own that would outlive the call. So an idle file
 //!    has no thread, no timer and no wake-up.
 //! 4. Pieces and reads that were handed back, cut short or never submitted are left to the caller's
-//!    ordinary way of writing and reading. A failed one is an error and is not tried again.
+//!    ordinary way of writing and reading. A piece or read that failed is an error and is not tried
+//!    again.
 
 use crate::directory::WriteMode;
 use io_uring::{IoUring, opcode, squeue, types};
@@ -34,8 +35,8 @@ const WRITE_DEPTH: usize = 8;
 const READ_DEPTH: u32 = 32;
 /// Bytes of a piece; few in debug builds, so that the writes of tests have many pieces. Release
 /// builds use no smaller pieces, because a device that cannot write through its cache empties the
-/// cache after each durable piece: where this was measured, a write of 1 MiB in two pieces took 1.2
-/// times as long as a plain write, and one in eight pieces 1.7 times.
+/// cache after each durable piece. Measured on such a device, a write of 1 MiB took 1.2 times as
+/// long as a plain write if it had two pieces, and 1.7 times as long if it had eight.
 const PIECE_BYTES: usize = if cfg!(debug_assertions) { 16 << 10 } else { 512 << 10 };
 /// Maximum number of parts that the kernel takes in one piece.
 const PARTS_MAX: usize = 1024;

@@ -1,7 +1,7 @@
 //! The latency that an emulated region adds to each fence, spent on the processor because no sleep
 //! is that short.
 //!
-//! Any thread may call this code. The delay begins when the fence is over. To find that moment
+//! Any thread may call this code. The delay begins when the fence is over. Finding that moment
 //! takes another fence: after `sfence` alone the clock can be read while stores are still on their
 //! way. A measurement with `sfence` alone found that only 290 of the requested 400 ns were added.
 //! On the same machine a wait of zero length takes 60 to 80 ns (two readings of the clock and the

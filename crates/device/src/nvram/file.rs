@@ -10,10 +10,10 @@
 //!    because a process that another thread is just starting has the same open file for an instant;
 //!    the kernel releases the lock however the process ends. A thread that makes a region takes the
 //!    lock before the name exists.
-//! 3. The file has a block for each of its bytes before it is mapped (`fallocate`, at every
-//!    opening, since a copy may have holes): a store never meets a full device, which would be a
-//!    `SIGBUS`. The promise does not hold on file systems that do not overwrite in place (btrfs,
-//!    zfs), nor if a process ignores the lock and cuts the mapped file.
+//! 3. The file has a block for each of its bytes before it is mapped, so a store never meets a full
+//!    device, which would be a `SIGBUS`. `fallocate` runs at every opening, because a copy of the
+//!    file may have holes. The promise does not hold on file systems that do not overwrite in place
+//!    (btrfs, zfs), nor if a process ignores the lock and cuts the mapped file.
 //! 4. Only a mapping that the kernel made with `MAP_SYNC` is called real.
 
 use super::cache::Instruction;

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Persistence {
     /// Real persistence if the machine has it, otherwise emulation without added latency.
-    /// [`NvRegion::form`](super::NvRegion::form) tells which of the two.
+    /// [`NvRegion::form`](super::NvRegion::form) says which of the two is in use.
     #[default]
     Auto,
     /// Real persistence, and an error if the machine has none.

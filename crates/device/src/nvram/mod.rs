@@ -8,10 +8,10 @@
 //! | [`NvRegion::memory`] | benchmarks and tests without files | nothing | nothing |
 //! | [`SimNvram::region`] | crashes from a seed | everything | what was persisted; the seed decides the rest |
 //!
-//! A store goes into a processor's cache. The store is persisted in two steps: its cache lines are
-//! *written back* ([`NvRegion::write_back`]), which only begins the transfer, and a *fence*
-//! ([`NvRegion::fence`]) waits until all that this thread has written back is in the memory. Three
-//! rules follow:
+//! A store goes into a processor's cache. The store is persisted in two steps. First its cache
+//! lines are *written back* ([`NvRegion::write_back`]), which only begins the transfer. Then a
+//! *fence* ([`NvRegion::fence`]) waits until all that this thread has written back is in the
+//! memory. Three rules follow:
 //!
 //! 1. Bytes that a thread has written back and then fenced survive a crash, as they were at the
 //!    write-back or as they were stored later.

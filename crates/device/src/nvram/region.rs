@@ -39,7 +39,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// A region of byte-addressable memory whose contents survive a crash as far as they were
-/// persisted. The [module](super) explains this. [`NvRegion::form`] returns the kind of memory that
+/// persisted. The [module](super) has the rules. [`NvRegion::form`] returns the kind of memory that
 /// a region has.
 ///
 /// Threads share a region by reference, or in an `Arc`. The first touch of each page of a file

@@ -22,7 +22,7 @@ pub(crate) fn sync_data(fd: impl AsFd) -> Result<()> {
     rustix::fs::fdatasync(fd)
 }
 
-/// Makes an open file's bytes and everything about it durable, or the names in an open directory.
+/// Makes all bytes and metadata of an open file durable, or the names in an open directory.
 pub(crate) fn sync_all(fd: impl AsFd) -> Result<()> {
     rustix::fs::fsync(fd)
 }

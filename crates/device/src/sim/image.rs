@@ -115,8 +115,8 @@ impl FileImage {
         });
     }
 
-    /// Returns the file that a killed process leaves, in which all calls that it had made have
-    /// taken effect.
+    /// Returns the file that a killed process leaves, in which all calls of the process have taken
+    /// effect.
     pub(super) fn after_kill(&self) -> FileImage {
         FileImage { under_way: BTreeMap::new(), ..self.clone() }
     }
@@ -350,7 +350,7 @@ impl FileImage {
                     let at = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
                     match rng.u8(0..4) {
                         0 => rng.fill(&mut kept.page_mut(*page)[at]),
-                        // The first bytes of the sector become the new ones.
+                        // The first bytes of the sector are those of the new version.
                         1 => {
                             let count = rng.usize(0..SECTOR_BYTES);
                             let new = self.seen.page(*page).map_or([0; PAGE_BYTES], |page| **page);

@@ -2,10 +2,10 @@
 //!
 //! The device holds two versions of bytes (by sector of 512 bytes), lengths and names: the version
 //! that programs see, and the durable version. A crash keeps everything durable, and the seed
-//! decides the rest: each sector gets any version between the durable and the latest one (so writes
-//! are dropped, torn and reordered), each file any of its lengths in between, and each directory a
-//! prefix or any subset of its name changes. Calls can be made to fail, to stall, or to crash the
-//! device half-way.
+//! decides the rest. Each sector gets any version between the durable and the latest one, so writes
+//! are dropped, torn and reordered. Each file gets any of its lengths in between. Each directory
+//! gets a prefix or any subset of its name changes. Calls can be made to fail, to stall, or to
+//! crash the device half-way.
 //!
 //! Any thread may call this code. One latch serialises all calls, so that the same sequence of
 //! calls with the same seed has the same outcome.
@@ -235,9 +235,9 @@ impl SimDevice {
         self.shared.lock().unaligned
     }
 
-    /// Returns the greatest number of reads that one [`File::read_many`](crate::File::read_many) has
-    /// given the device together. Files of [`Method::Direct`](crate::Method::Direct) give it one
-    /// read after the other and do not count.
+    /// Returns the greatest number of reads that one [`File::read_many`](crate::File::read_many)
+    /// has given the device together. Files of [`Method::Direct`](crate::Method::Direct) give it
+    /// one read after the other and do not count.
     pub fn most_reads_together(&self) -> usize {
         self.shared.lock().most_reads
     }

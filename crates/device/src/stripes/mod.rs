@@ -13,8 +13,8 @@
 //!    directory. Bytes are written to a part only once the file's header names it durably.
 //! 2. A part is removed only after a sync of the first directory has made durable that no file
 //!    names the part. The opening that removed the last name removes the part, or a later opening
-//!    does before it makes its first part. An opening that makes no parts removes no part that it
-//!    finds unnamed, so a file whose header was lost can be put back.
+//!    does before it makes its first part. If an opening makes no parts, it also removes no part
+//!    that it finds unnamed. So a file whose header was lost can be put back.
 //! 3. The labels of a set are made in this order: the first directory's (making), the other
 //!    directories', and again the first one's (complete). Each is durable before the next is begun,
 //!    and the last before the set is used. A directory that is not empty gets no label.
@@ -28,7 +28,7 @@
 //! 6. A file that is opened to be changed has parts only if its header names them durably: the
 //!    header is synced, its cached bytes are dropped, and it is read again. A process may have died
 //!    after it wrote the header and before the header was durable, or the header's sync may have
-//!    failed; then the page cache shows a header that never reaches the device. Bytes written to
+//!    failed. Then the page cache shows a header that never reaches the device. Bytes written to
 //!    the parts would be lost with that header. A header that another handle writes later is not
 //!    checked again: if that write fails, the gate of that handle's opening is shut.
 //! 7. A file whose header names no parts is at most one unit long. If such a file is found longer,
@@ -42,9 +42,9 @@
 //! | bytes are written, zeros prepared | un-synced bytes as in any directory: each directory keeps its own choice of them |
 //! | a file is cut | the old length with zeros instead of some of the cut bytes; or the new length |
 //!
-//! Latches: `known` of the [`owner`] (guards the making of parts and the next number; held across
-//! device calls, so it is taken before the latches of the directories beneath, and after the file's
-//! turn in the gate above), `inside` (leaf).
+//! Latches: `known` of the [`owner`] guards the making of parts and the next number. A thread holds
+//! `known` across device calls, so `known` is taken before the latches of the directories beneath,
+//! and after the file's turn in the gate above. `inside` is a leaf.
 
 mod file;
 mod helpers;

@@ -1,5 +1,5 @@
-//! An [`Owner`] is one opening's right to make and remove the part files of a striped directory. It
-//! also holds what the opening knows while it has the right.
+//! An [`Owner`] is one opening's right to make and remove the part files of a striped directory,
+//! and holds what the opening knows while it has this right.
 //!
 //! Any thread may call this code. There is one `Owner` for each directory of an opening, however
 //! many handles the opening has on the directory. Several openings of one directory, in one process

@@ -274,8 +274,8 @@ impl Set {
             directory.sync()?;
         }
         if verb != Verb::Prepare {
-            // A preparation would sync the page cache beside other syncs of it, which the gate's
-            // invariant 4 forbids.
+            // A preparation would sync the page cache while other threads may sync it, which the
+            // gate's invariant 4 forbids.
             return Ok(());
         }
         // After this preparation the header cannot run out of room.

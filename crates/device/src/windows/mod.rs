@@ -10,7 +10,7 @@
 //!    call.
 //! 2. A failed flush is reported once and never repeated here.
 //! 3. No call flushes a directory. [`Directory::sync`] changes a file of its own in the directory
-//!    and flushes that ([`NAMES`]). NTFS notes every change of names in one log for the whole
+//!    ([`NAMES`]), and flushes this file. NTFS notes every change of names in one log for the whole
 //!    volume, in order, and brings back a prefix of this log after a crash. Names that were changed
 //!    before are therefore durable with the file's own change. File systems without such a log
 //!    (FAT, exFAT) promise nothing about names.

@@ -133,8 +133,8 @@ fn a_sync_that_ends_after_another_call_failed_reports_no_success() {
 
 #[test]
 fn syncs_of_one_file_take_turns_so_that_none_overtakes_a_failure() {
-    // The test has several rounds, because it notices a sync that does not wait for its turn only
-    // if that sync begins while the first one is stalled.
+    // The test has several rounds. A sync that does not wait for its turn is noticed only in a
+    // round in which that sync begins while the first one is stalled.
     for _ in 0..20 {
         let setting = set(Method::Buffered);
         write(&*setting.file, WriteMode::Written).expect("write");

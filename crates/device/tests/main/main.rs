@@ -1,4 +1,4 @@
-//! Tests of the device layer through its public interface. They are one program, because each
+//! Tests of the device layer through its public interface. The tests are one program, because each
 //! program is linked by itself.
 //!
 //! Miri runs the modules that reduce their work for it. The other modules would take hours under

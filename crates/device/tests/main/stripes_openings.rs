@@ -1,6 +1,6 @@
 //! One striped set, opened more than once: no opening removes or takes over parts that another
-//! made. It makes no difference here whether the openings are in one process or in several, because
-//! the lock of a directory belongs to the opening.
+//! opening made. It makes no difference here whether the openings are in one process or in several,
+//! because the lock of a directory belongs to the opening.
 
 use katydid_device::{
     Cause, Create, Directory, Error, FileDirectory, Method, SimDevice, StripedDirectory, Verb, WriteMode,

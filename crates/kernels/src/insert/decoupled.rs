@@ -8,7 +8,8 @@
 use super::aether::{Aether, InTurn};
 use super::mutants::Built;
 
-/// Makes the inserter. Threads form no groups, and ranges are released in turn.
+/// Makes the inserter. Threads form no groups, and ranges are released in the order of their
+/// positions.
 pub(super) fn inserter() -> Aether<InTurn> {
     Aether::new(None, InTurn::default(), Built::default())
 }

@@ -10,7 +10,8 @@ use super::aether::{self, Aether, ReleaseQueue};
 use super::mutants::Built;
 use crate::record::HEADER_BYTES;
 
-/// Makes the inserter. Groups are released in turn, or by the owner of the previous range.
+/// Makes the inserter. Groups are released in the order of their positions, each by its last member
+/// or by the owner of the previous range.
 pub(super) fn inserter(slots: usize, sizes: &BufferSizes) -> Aether<ReleaseQueue> {
     let queue = ReleaseQueue::for_run_ahead(sizes.run_ahead_bytes, HEADER_BYTES);
     Aether::new(Some(aether::slots(slots, sizes)), queue, Built::default())

@@ -26,17 +26,17 @@ pub enum InserterKind {
     /// Like `Hybrid`, except that a thread may leave its range to the owner of the previous range,
     /// which releases it (Aether's CDME).
     Delegated,
-    /// One `fetch_add` reserves, and lists and an index of ranges tell where holes are (ELEDA's
+    /// One `fetch_add` reserves, and lists and an index of ranges say where holes are (ELEDA's
     /// GRASSHOPPER).
     Grasshopper,
-    /// One `fetch_add` reserves, and a bit for each byte tells whether it is filled (ELEDA's slow
+    /// One `fetch_add` reserves, and a bit for each byte says whether it is filled (ELEDA's slow
     /// baseline).
     Bitmap,
     /// A session reserves a chunk at a time. A thread that scans fills the rest of an idle chunk
     /// with padding. A record may lie below older records of other sessions, unless its append
     /// names the record that it comes after (`Append::after`).
     Chunked,
-    /// One `fetch_add` reserves, and one mark for each session tells where holes are.
+    /// One `fetch_add` reserves, and one mark for each session says where holes are.
     #[default]
     Marks,
 }

@@ -10,7 +10,7 @@ use super::BufferSizes;
 use super::aether::{self, Aether, InTurn};
 use super::mutants::Built;
 
-/// Makes the inserter. Groups are released in turn.
+/// Makes the inserter. Groups are released in the order of their positions.
 pub(super) fn inserter(slots: usize, sizes: &BufferSizes) -> Aether<InTurn> {
     Aether::new(Some(aether::slots(slots, sizes)), InTurn::default(), Built::default())
 }

@@ -86,7 +86,7 @@ fn changes_are_seen(mutant: Mutant) {
 }
 
 checked!(
-    /// Two threads make changes and notify, beside a worker.
+    /// Two threads make changes and notify while a worker runs.
     loom_changes_are_seen explore_changes_are_seen miri_changes_are_seen,
     Some(3),
     || changes_are_seen(Mutant::None)

@@ -1,4 +1,4 @@
-//! `PageMeta` under the explorer: a checkpoint reads it beside a change and a write-back.
+//! `PageMeta` under the explorer: a checkpoint reads it while the page is changed and written back.
 //!
 //! Atomics of the shim stand for the page's latch, the log's frontier and the device. Each mutant
 //! takes one step too early; the explorer must notice each.
@@ -122,7 +122,7 @@ impl Model {
     }
 }
 
-/// A change and a write-back beside a checkpoint.
+/// Runs a change, a write-back and a checkpoint at the same time.
 fn captured(mutant: Mutant) {
     let model = Model::new();
     let (writer, flusher) = (model.clone(), model.clone());

@@ -292,7 +292,7 @@ impl Slots {
         Ok((Timestamp::of(tick, slot), bound))
     }
 
-    /// Outcome of the look that a reader takes at a slot when it begins.
+    /// Checks a slot for a reader that begins, and overtakes a writer there if necessary.
     fn meet(&self, at: usize, acknowledged: Timestamp, bound: Timestamp) -> Meeting {
         let seen = self.slots[at].word.load(SeqCst);
         let (tick, phase) = parts(seen);
@@ -390,7 +390,7 @@ pub struct Stuck {
     pub writer: Timestamp,
 }
 
-/// Outcome of the look that a reader takes at a slot when it begins.
+/// Result of a beginning reader's check of a slot.
 enum Meeting {
     /// The slot's owner adds no version below the reader's bound, or has all its versions in place.
     Passed,

@@ -1,4 +1,5 @@
-//! Status of a writing transaction: one word that decides the fate of all its versions at once.
+//! Status of a writing transaction: one word that decides for all its versions at once whether they
+//! count.
 //!
 //! The transaction's versions, and the threads that wait for them, share the status. Invariants:
 //!

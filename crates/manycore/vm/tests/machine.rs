@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const NS: u64 = 1000;
 
-/// Makes a machine of four cores in two sockets, with costs that are easy to tell apart.
+/// Makes a machine of four cores in two sockets, with costs that are easy to distinguish.
 fn small() -> Machine {
     let mut machine = Machine::parse(Machine::built_in("modern").unwrap()).unwrap();
     (machine.cores, machine.sockets) = (4, 2);

@@ -56,7 +56,7 @@ struct Model {
     /// Terms of the last saved vote and of the greatest vote that may have been saved.
     voted: u64,
     voting: u64,
-    /// The last used term. It only grows.
+    /// The last used term, which only grows.
     term: u64,
 }
 

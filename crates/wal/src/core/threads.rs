@@ -38,7 +38,7 @@ impl Core {
         Ok(())
     }
 
-    /// Tells the background threads to end.
+    /// Makes the background threads end.
     pub(crate) fn stop_threads(&self) {
         self.protocol.stop();
         self.maintenance.stop();
@@ -49,8 +49,8 @@ impl Core {
     pub(crate) fn join_threads(&self) {
         let threads = std::mem::take(&mut *locked(&self.threads));
         for thread in threads {
-            // A thread cannot wait for itself: a directory's code, which runs on a background
-            // thread, may drop the last handle. Wakers run on none of these threads (`wakers.rs`).
+            // A thread cannot join itself: a directory's code, which runs on a background thread,
+            // may drop the last handle. Wakers run on none of these threads (`wakers.rs`).
             if thread.thread().id() != std::thread::current().id() {
                 // The thread itself has reported its panic.
                 let _panicked = thread.join();

@@ -78,14 +78,14 @@ pub(crate) fn parts(
     }
 }
 
-/// Returns the position up to which a log that ends at `reserved` has to be prepared, so that
+/// Returns the position up to which to prepare a log that ends at `reserved`. From there on,
 /// appends reach the end of the ring before the end of the prepared space.
 fn ahead(admission: &Admission, ring_bytes: u64, reserved: Lsn) -> Lsn {
     let at = reserved.get();
     reserved.plus(admission.reserve_at(at) + admission.slack() + ring_bytes.min(young_bytes(at)))
 }
 
-/// Returns the position up to which a new log that ends at `end` is prepared, so that its first
+/// Returns the position up to which to prepare a new log that ends at `end`, so that its first
 /// appends wait for no preparation.
 pub(crate) fn first_ahead(options: &Options, settings: &FileOptions, end: Lsn) -> Lsn {
     let sizes = options.buffer_sizes(settings.ring_bytes);

@@ -106,8 +106,8 @@ impl Writer {
         let mut step = 0;
         loop {
             let scan = core.inserter.scan(&core.buffer);
-            // After 16 steps the leader waits for `own` no longer, if it can write for other
-            // waiters, whose records are filled.
+            // After 16 steps the leader no longer waits for `own` if bytes above `planned` are
+            // filled: it can write these for other waiters.
             if scan.filled >= own.get() || (step > 16 && scan.filled > planned) || core.is_over() {
                 return scan;
             }

@@ -1,6 +1,6 @@
-//! Looking at a log without changing anything, whatever state it is in.
+//! Inspecting a log: reading it, whatever its state, without changing it.
 //!
-//! One thread runs an inspection, and opens files for reading only. `stream.rs` looks at one
+//! One thread runs an inspection, and opens files for reading only. `stream.rs` inspects one
 //! stream. A log that cannot be opened can still be inspected.
 
 mod stream;
@@ -38,7 +38,7 @@ pub struct Inspection {
     pub streams: Vec<StreamInspection>,
 }
 
-/// The fate of a record when the log is opened.
+/// Whether the next opening of the log keeps a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
     /// Recovery replays the record.
@@ -60,7 +60,7 @@ pub struct StreamRecord {
     pub stamp: CommitStamp,
     /// Dependencies that were not durable when the record was appended.
     pub depends: Dependencies,
-    /// Fate of the record.
+    /// Whether the next opening of the log keeps the record.
     pub survival: Survival,
 }
 

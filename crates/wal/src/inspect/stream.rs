@@ -1,4 +1,4 @@
-//! Looking at a stream without changing anything, whatever state it is in.
+//! Inspecting one stream: reading it, whatever its state, without changing it.
 //!
 //! One thread at a time uses an inspection. Files are opened for reading only. Nothing is created,
 //! synced or removed, and the number of openings in the control file stays as it is. Therefore a
@@ -88,7 +88,7 @@ impl StreamInspection {
     }
 }
 
-/// Looks at the stream in a directory and changes nothing.
+/// Inspects the stream in a directory and changes nothing.
 ///
 /// # Errors
 /// Fails only if the device fails, or if the control file is damaged, missing or of an unknown

@@ -85,8 +85,8 @@ impl Apart {
         self.arenas.free() >= self.kept(class, || reserve) + self.chunks_for(bytes)
     }
 
-    /// Returns the number of bytes of records that the memory surely holds between two trims, if
-    /// `lost` positions cannot be used, nor the chunks that are kept for `reserve` bytes.
+    /// Returns the number of bytes of records that the memory surely holds between two trims, when
+    /// neither `lost` positions nor the chunks kept for `reserve` bytes can be used.
     pub(crate) fn capacity(&self, lost: u64, reserve: u64) -> u64 {
         let chunks = self.arenas.chunks().saturating_sub(self.chunks_for(reserve));
         let entries = self.positions().saturating_sub(lost) / ENTRY;
@@ -164,8 +164,8 @@ impl Inserter for ApartInserter {
         class: AppendClass,
     ) -> Result<Lsn, Stalled> {
         let Apart { entries, arenas } = &*self.apart;
-        // The reservation below asks the admission once more. The first question saves the copy of
-        // an object whose append is refused.
+        // The reservation below asks the admission again. This first check avoids the copy of an
+        // object whose append would be refused.
         buffer.admission.admit(buffer.frontiers.reserved.load(Ordering::Acquire), ENTRY, class)?;
         let kept = || self.apart.kept(class, || buffer.admission.reserve());
         let mut place = arenas.place(slot, record.bytes(), kept).map_err(|_| Stalled)?;

@@ -7,25 +7,26 @@
 //!
 //! 1. With `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so a scan
 //!    that finds `filled` also finds the other two frontiers. With the other kinds a thread that
-//!    waits until a position is durable, or requests it, persists what is filled (`nvram::commit`
-//!    of the kernels), or waits for the thread that is persisting. A thread that only reads the
-//!    frontiers finds what other threads have persisted.
+//!    waits for durability, or requests it, persists what is filled (`nvram::commit` of the
+//!    kernels), or waits for the thread that is persisting. A thread that only reads the frontiers
+//!    finds what other threads have persisted.
 //! 2. `filled` moves before `written`, and `written` before `durable`. So a thread that reads the
 //!    smaller frontiers first finds the frontiers in order. The frontiers of `nv_direct` move by
 //!    `raise`.
 //! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when
-//!    its append has returned: the append persisted it, and the appends of the records that it
-//!    depends on have persisted those records before. Opening finds all of them, whatever holes lie
-//!    below. With `chunked` a later record may be put into a hole. Clients need not name durable
-//!    records as dependencies. So the record in the hole may depend on a durable record above the
-//!    hole. With `chunked` a waiter therefore waits until there are no holes below its own record.
+//!    its append has returned. The append has persisted the record, and the appends of the records
+//!    that it depends on have persisted those records before. Opening finds all of them, whatever
+//!    holes lie below. With `chunked` a later record may be put into a hole. Clients need not name
+//!    durable records as dependencies. So the record in the hole may depend on a durable record
+//!    above the hole. With `chunked` a waiter therefore waits until there are no holes below its
+//!    own record.
 //! 4. After the scan or the last fence, and before it acknowledges anything, the medium asks a
 //!    simulated memory whether the memory has crashed. Bytes that were persisted too late are
 //!    therefore not acknowledged.
-//! 5. A request without a waiter persists on the calling thread, if no other thread is persisting
-//!    or copying below the requested position. If another thread is, the requesting thread tries 16
-//!    times, and then leaves the request to the syncer, because a thread that copies does not
-//!    persist the record.
+//! 5. A thread that requests durability without waiting persists the records itself, if no other
+//!    thread is persisting, or copying below the requested position. If another thread is, the
+//!    requesting thread tries 16 times, and then leaves the request to the syncer, because a thread
+//!    that copies does not persist the record.
 //!
 //! `nvram/recover.rs` describes what a crash leaves.
 

@@ -43,8 +43,9 @@
 //! 3. The order is the report's: LSN, record, flag, each by the appender. Here each of the three is
 //!    persisted separately.
 //! 4. In the report committing threads move the tail from entry to entry under a lock. Here one
-//!    thread at a time does so. It goes no further than the sessions' marks say, because a flag
-//!    that a thread sees need not be persisted yet. The report and this code both persist the tail.
+//!    thread at a time does so. The thread goes no further than the sessions' marks say, because a
+//!    flag that a thread sees need not be persisted yet. The report and this code both persist the
+//!    tail.
 //! 5. The report resets passed flags before it persists the head. Here they are reset after the
 //!    head is persisted, so that a crash in between leaves a valid log.
 //! 6. In the report the head is an index and an LSN, and so is the tail: two stores, each with a

@@ -204,8 +204,8 @@ pub(crate) fn inspect(
     Ok((state, Inspected { source: Arc::new(source), judgement, segments: Vec::new(), refused: Ok(()) }))
 }
 
-/// Returns an empty log for a log whose region was never made, because a crash interrupted the
-/// making of the log. Its small region is in this process only.
+/// Returns an empty log in a small region of this process. It stands for a log whose region was
+/// never made, because a crash interrupted the log's creation.
 fn unmade(state: &ControlState) -> RegionLog {
     let (bytes, entries) = (16 << 10, 64);
     let region = Arc::new(NvRegion::memory(region_bytes(state.log, bytes, entries)));

@@ -196,8 +196,8 @@ impl NvStore {
         self.start().plus(self.memory.positions()).min(Lsn::LIMIT)
     }
 
-    /// Returns the maximum number of bytes of records that the memory holds at once, if `lost`
-    /// positions cannot be used, nor the chunks of the heap that are kept for `reserve` bytes.
+    /// Returns the maximum number of bytes of records that the memory holds at once, when neither
+    /// `lost` positions nor the heap's chunks kept for `reserve` bytes can be used.
     pub(crate) fn capacity(&self, lost: u64, reserve: u64) -> u64 {
         match &self.memory {
             Memory::Ring(_) => self.memory.positions().saturating_sub(lost),

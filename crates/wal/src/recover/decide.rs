@@ -74,8 +74,8 @@ pub(crate) enum FilesVerdict {
 /// Decides whether the records can be read.
 ///
 /// Files of a program of another version are not judged further. A foreign segment is reported
-/// before a missing one, because it tells more: files were copied. A missing segment is reported
-/// before a corrupt one, because restoring files comes before repairing them.
+/// before a missing one, because it says more: files of another log were copied here. A missing
+/// segment is reported before a corrupt one, because restoring files comes before repairing them.
 pub(crate) fn judge_files(
     control: ControlFound,
     segments: SegmentsFound,
@@ -121,9 +121,9 @@ pub(crate) enum StopFound {
 /// record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Survivors {
-    /// None.
+    /// There is no such record.
     None,
-    /// Some.
+    /// There is at least one such record.
     Some,
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn inspect(
         if worst.is_none_or(|(_, other)| health.is_worse_than(other)) {
             worst = Some((index, health));
         }
-        // Records are looked at up to the first segment that cannot be trusted.
+        // Only the records below the first segment that is faulty or missing are judged.
         broken |= health.found() != HeadersFound::Sound || index != files.next_index();
         if !broken {
             files.push(file);

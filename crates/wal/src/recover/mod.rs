@@ -2,12 +2,12 @@
 //! number of an opening.
 //!
 //! One thread runs this code, before any other thread has the log; its caller holds the directory's
-//! lock. The decisions are in [`decide`], the walk over the records in [`scan`], the look at files
-//! in [`survey`]; this file has the order of the steps:
+//! lock. The decisions are in [`decide`], the walk over the records in [`scan`], the examination of
+//! the files in [`survey`]; this file has the order of the steps:
 //!
 //! 1. Directory and live files are synced, and their cached bytes dropped, before anything is
 //!    judged. Opening therefore judges what a crash of the machine would leave. Otherwise a second
-//!    crash could take back bytes on which this opening built.
+//!    crash could lose bytes on which this opening has relied.
 //! 2. Nothing is changed before the verdict. A refused log stays as it was. A failing read is an
 //!    error of the device, and says nothing about the log.
 //! 3. The new incarnation is durable in the control file before anything is written with it, so no
@@ -16,10 +16,10 @@
 //!    byte that an older incarnation left beyond the end can become valid again, and the records
 //!    that readers have seen stay valid.
 //!
-//! A crash at any point leaves a log that the next opening judges the same: until step 4 the
-//! records are untouched (only bytes from the end on are written, and they are no valid record
-//! until the Restart record is complete). The next opening removes or finishes files that were
-//! being made.
+//! A crash at any point leaves a log that the next opening judges the same. Until step 4 the
+//! records are untouched: only bytes from the end on are written, and they are no valid record
+//! until the Restart record is complete. The next opening removes or finishes files that were being
+//! made.
 
 pub(crate) mod decide;
 mod incarnations;

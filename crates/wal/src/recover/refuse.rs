@@ -47,7 +47,7 @@ pub(crate) fn refuse(
                 survey.completeness(geometry.index(state.start), geometry.index(state.prepared_end));
             (found, missing.map(|index| (name(index), geometry.base(index).max(state.start))))
         }
-        // Without a start, nothing tells which segments are missing.
+        // Without a start it is unknown which segments are missing.
         None if survey.is_empty() => (SegmentsFound::None, None),
         None => (SegmentsFound::Complete, None),
     };

@@ -9,8 +9,8 @@
 //!    it is a Restart record.
 //! 3. The walk ends at the first position without a valid record. A record beyond that position
 //!    counts, with the durable frontier that it stores, if its incarnation is at least that of the
-//!    last valid record: it was written by the last opening that used this part of the log. Records
-//!    of smaller incarnations were cut off by an earlier opening, and are ignored.
+//!    last valid record. Such a record was written by the last opening that used this part of the
+//!    log. Records of smaller incarnations were cut off by an earlier opening, and are ignored.
 
 use super::decide::StopFound;
 use super::incarnations::IncarnationHistory;
@@ -215,7 +215,7 @@ pub(crate) fn next_valid(
 }
 
 /// Returns the number of steps of 8 bytes to the next possible start of a record: a place where a
-/// header would store the right position, or where too few bytes are left to tell.
+/// header would store the right position, or where too few bytes are left to decide.
 fn steps_to_candidate(bytes: &[u8], at: Lsn) -> u64 {
     let mut steps = 0;
     let positions = bytes.get(RECORD_ALIGNMENT..).unwrap_or_default();

@@ -116,8 +116,8 @@ impl<'a, E> Appliers<'a, E> {
     }
 }
 
-/// Runs `work` beside this number of appliers. Returns the result of `work`, and the first error of
-/// a visit.
+/// Runs `work` while this number of appliers run. Returns the result of `work`, and the first error
+/// of a visit.
 pub(super) fn with_appliers<E: Send, R>(
     count: usize,
     visit: &Visit<'_, E>,

@@ -6,8 +6,9 @@
 //! pieces. Rules:
 //!
 //! 1. Reading ahead changes only the speed. If the next piece cannot serve the bytes, they are read
-//!    from the source at once, with the source's own outcome. This happens if the caller goes to
-//!    another position, if the piece could not be read or came short, and if there are no threads.
+//!    from the source at once, with the source's own outcome. A piece cannot serve the bytes if the
+//!    caller goes to another position, if the piece could not be read as a whole, or if there are
+//!    no threads.
 //! 2. No byte at or beyond `to`, the end given to [`ReadAhead::new`], is served from a piece,
 //!    because such a byte may have changed since it was read.
 //! 3. Memory is at most two pieces for each of the [`LANES`], and the piece that the caller looks

@@ -1,8 +1,8 @@
 //! A moving window over the log's bytes, so that records are decoded where they were read.
 //!
 //! One thread at a time uses a window. A read takes at least [`PIECE`] bytes, so that sequential
-//! reading is fast. It takes whole blocks into aligned memory, so that a direct file need not copy.
-//! If records lie apart, the window holds one record.
+//! reading is fast. A read takes whole blocks into aligned memory, so that a direct file need not
+//! copy. If records lie apart, the window holds one record.
 
 use super::files::Source;
 use katydid_device::{self as device, AlignedBuffer};

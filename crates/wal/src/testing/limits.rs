@@ -14,7 +14,8 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Each of `threads` threads puts records into a ring of its own: no word is shared.
+/// Runs `threads` threads, each of which puts records into a ring of its own; the threads share no
+/// word.
 ///
 /// # Panics
 /// If a record is larger than the ring.
@@ -37,7 +38,8 @@ pub fn private_rings(ring_bytes: usize, threads: usize, record: usize, time: Dur
     })
 }
 
-/// One thread reserves by adding to a word, without admission, and puts records into a ring.
+/// Runs one thread, which reserves by adding to a word, without admission, and puts records into a
+/// ring.
 ///
 /// # Panics
 /// If a record is larger than the ring.

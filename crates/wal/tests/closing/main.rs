@@ -1,4 +1,4 @@
-//! Closing a log beside every other call on it: after the directory's lock was released, no call of
+//! Closing a log during every other call on it: after the directory's lock was released, no call of
 //! the old opening reaches the directory.
 //!
 //! | file | what |
@@ -6,7 +6,7 @@
 //! | `held` | a directory that holds up one call, and notices calls that come too late |
 //! | `asleep` | waiting until every thread sleeps, without a clock |
 //! | `pairs` | two calls, one held up at each of its device calls; one of the two closes the log |
-//! | `beside` | many threads that make calls and close the log, in no order |
+//! | `beside` | many threads that make calls and close the log, in random order |
 //! | `inside` | closing from inside a device call |
 
 #![cfg(not(miri))] // The tests ask the kernel which threads sleep.

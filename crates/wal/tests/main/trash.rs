@@ -2,8 +2,8 @@
 //!
 //! Each commit that ends in the last block of the log writes this block again, and with it the
 //! sectors of acknowledged records. A device that leaves garbage in a sector that it was writing
-//! can therefore destroy acknowledged records, but only those that end in the block in which the
-//! interrupted write began. No record is ever found that was not appended.
+//! can therefore destroy acknowledged records. Only records that end in the block in which the
+//! interrupted write began are exposed. No record is ever found that was not appended.
 
 use katydid_device::{Id, Method, SimDevice, Survival};
 use katydid_wal::{Append, Background, Durability, FileOptions, Kind, Log, OpenError, Options};

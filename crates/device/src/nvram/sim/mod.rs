@@ -190,8 +190,8 @@ pub(super) struct Shared {
     state: Mutex<State>,
 }
 
-/// Another part of the same machine. When one of the two crashes, the memory or this part, the
-/// other has crashed too.
+/// Another part of the machine that the memory is in. When the memory or this part crashes, the
+/// other one has crashed too.
 pub(crate) trait CrashPeer: fmt::Debug + Send + Sync {
     /// Crashes the peer.
     fn freeze(&self);

@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 
 /// Words of a line.
 pub(super) const WORDS: usize = LINE_BYTES as usize / 8;
-/// Maximum number of versions of a line that are remembered besides the kept one. With more, the
-/// oldest is forgotten.
+/// Maximum number of versions of a line that are remembered besides the kept one. If a line has
+/// more versions, the oldest is forgotten.
 const VERSIONS_MAX: usize = 16;
 
 /// A line's content.

@@ -101,7 +101,7 @@ impl<O: Order> Model<O> {
     }
 }
 
-/// An array of one slot, with one spare slot, the minimum.
+/// Returns an array of one slot, with one spare slot, which is the minimum.
 fn slots(built: Built) -> Option<Slots> {
     Some(Slots::new(1, 2, 2, built))
 }

@@ -16,9 +16,9 @@
 //!
 //! Invariants:
 //!
-//! 1. Of the tickets that are not released, only the lowest is granted, or is about to be granted
-//!    by the thread that is releasing the previous ticket. So one thread at a time stores `filled`,
-//!    in order.
+//! 1. Only the lowest ticket that is not released is granted, or is about to be granted by the
+//!    thread that is releasing the previous ticket. So one thread at a time stores `filled`, in
+//!    order.
 //! 2. Either the owner ends WAITING by a compare-and-swap, or the previous owner does by a swap. In
 //!    the first case the owner has delegated, and the previous owner releases the range. In the
 //!    second case the owner was granted, and releases the range itself.

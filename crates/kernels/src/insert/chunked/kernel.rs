@@ -30,8 +30,8 @@
 //!    the record's position in the open chunk. A new chunk starts at the present value of
 //!    `reserved`, which is above every record so far.
 //! 6. The rest of a chunk has 0 bytes or at least `least` bytes, so that a padding record fits. A
-//!    chunk never grows, even if no thread has reserved after it: a scan may return any value that
-//!    `reserved` has had, and must return the end of a record, but the former end of a chunk that
+//!    chunk never grows, even if no thread has reserved after it. A scan may return any value that
+//!    `reserved` has had, and must return the end of a record; but the former end of a chunk that
 //!    grew could lie inside a record.
 //!
 //! The owner waits for a scanner that is padding its chunk; the owner has no hole at that time. A

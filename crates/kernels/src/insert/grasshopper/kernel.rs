@@ -37,8 +37,8 @@
 //!   read the entry. The paper does not say what happens to the entry of a range that the tracker
 //!   has crawled through; an owner may still add to such an entry in step 3. Here entries are never
 //!   reset. An entry counts the bytes of all its uses. Its use number n, counted from 1, is full
-//!   when the sum is n * 2^H. Ranges that share an entry lie so far apart ([`Lists::new`]) that no
-//!   owner adds for the next use before the frontier has passed the previous one.
+//!   when the sum is n * 2^H. Ranges that share an entry lie far apart ([`Lists::new`]): the
+//!   frontier passes one range before an owner adds to the entry for the next.
 //! - The paper adds a record's size to one entry, even if the record crosses a boundary. With that
 //!   rule the count of a range may never become exactly full. Here the size is divided between the
 //!   entries.

@@ -1,5 +1,5 @@
-//! Inserter `grasshopper`: one `fetch_add` reserves, and lists and an index of ranges tell what is
-//! filled (ELEDA: Jung, Han, Kang, PVLDB 2017, sections 3 and 4).
+//! Inserter `grasshopper`: one `fetch_add` reserves, and lists and an index of ranges say which
+//! bytes are filled (ELEDA: Jung, Han, Kang, PVLDB 2017, sections 3 and 4).
 //!
 //! The algorithm, its invariants and the differences from the paper are in [`kernel`]. The thread
 //! that tracks is in `tracker`. This file has admission and the copy. If a session's list is full,
@@ -17,8 +17,8 @@ use kernel::Lists;
 const NODES_MIN: usize = 1024;
 /// Maximum number of nodes of a session's list. They take 2 MiB.
 const NODES_MAX: usize = 1 << 17;
-/// Bytes of run-ahead for each node of the list: with records of 128 bytes, eight sessions together
-/// use all nodes.
+/// Bytes of run-ahead for each node of a list. If eight sessions append records of 128 bytes, their
+/// lists are full just when the run-ahead limit is reached.
 const BYTES_A_NODE: usize = 1024;
 
 /// Returns the number of nodes of a session's list: the maximum number of its records between head

@@ -1,9 +1,9 @@
 //! Decisions of protocol `adaptive`: which thread leads, how long a leader delays its write, how
 //! often a waiter yields.
 //!
-//! Pure functions: no clock, no thread, no atomic. The mechanism (`pace`) tells the policy what
-//! leaders saw ([`Event`]), and acts on its [`Decision`]. Each decision is a guess about the load.
-//! A wrong guess or a missing event costs time, and never durability.
+//! Pure functions: no clock, no thread, no atomic. The mechanism (`pace`) reports to the policy
+//! what leaders observed ([`Event`]), and acts on its [`Decision`]. Each decision is a guess about
+//! the load. A wrong guess or a missing event costs time, and never durability.
 //!
 //! A round is one write of a leader, and its sync. Each rule is a [`Heuristic`], which a
 //! measurement can switch off:
@@ -90,7 +90,7 @@ pub(super) enum Event {
 /// Limits of a leader's delay of its write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delay {
-    /// Number of waiting committers, or of bytes, from which on the leader delays no longer.
+    /// Number of waiting committers, or of bytes, at which the leader ends its delay.
     pub(super) enough: u64,
     /// The longest delay in nanoseconds; `None` if the backoff skips the delay.
     pub(super) ns_max: Option<u64>,

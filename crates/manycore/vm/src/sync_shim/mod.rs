@@ -26,8 +26,8 @@ pub fn fence(order: Ordering) {
     }
 }
 
-/// One pause of a spinning thread. The call spends a fixed time. It does not sleep until a line
-/// changes, because the value that the caller's loop waits for may be there already.
+/// One pause of a spinning thread. The call spends a fixed time. The call does not sleep until a
+/// line changes, because the value that the caller's loop waits for may be there already.
 pub fn spin_loop() {
     vm::spin_loop();
 }

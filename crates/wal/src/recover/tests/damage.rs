@@ -131,8 +131,8 @@ fn a_missing_or_damaged_control_file_is_not_replaced() {
     assert!(matches!(refusal(&image), OpenError::CorruptControl { .. }));
 }
 
-/// The newer slot is damaged: the older slot is used, and the incarnation that it lacks is not used
-/// again.
+/// The newer slot of the control file is damaged, so opening uses the older slot. The incarnation
+/// that only the newer slot names is not used again.
 #[test]
 fn an_incarnation_is_not_given_out_twice_when_a_slot_decays() {
     for slot in [0, 1] {

@@ -5,8 +5,8 @@ use super::setup::{MakeLog, memory, roomy, small};
 use crate::{AppendError, Durability, Error};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Appends `count` records from each of `threads` threads, of up to `most` bytes, and waits for
-/// every `wait`th record. Returns the bytes of the log that the records took.
+/// Appends `count` records of up to `most` bytes from each of `threads` threads. Each thread waits
+/// for every `wait`th of its records. Returns the bytes of the log that the records took.
 fn append_from_threads(log: &crate::Log, threads: u64, count: u64, most: u64, wait: u64) -> u64 {
     let taken = AtomicU64::new(0);
     std::thread::scope(|scope| {
