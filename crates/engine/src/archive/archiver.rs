@@ -300,7 +300,7 @@ impl LogArchiver {
                 true => None,
                 false => stream
                     .stretch_until(from, until, room)
-                    .map_err(|error| told(error, from, call.place()))?,
+                    .map_err(|error| archive_error(error, from, call.place()))?,
             };
             match stretch {
                 Some(Stretch { to, last, stamp_max, bytes: more, .. }) => {
@@ -444,7 +444,7 @@ impl LogArchiver {
         };
         let mark = position_of(&self.at)?.get();
         self.consumer.acknowledge(mark, &keep).map_err(|error| match error {
-            wal::Error::Read(ReadError::Trimmed { at, .. }) => told(error, at, call.place()),
+            wal::Error::Read(ReadError::Trimmed { at, .. }) => archive_error(error, at, call.place()),
             error => error.into(),
         })
     }
@@ -515,7 +515,7 @@ fn position_of(positions: &[Lsn]) -> Result<Lsn> {
     }
 }
 
-fn told(error: wal::Error, archived_to: Lsn, place: &str) -> Error {
+fn archive_error(error: wal::Error, archived_to: Lsn, place: &str) -> Error {
     match error {
         wal::Error::Read(ReadError::Trimmed { start, .. }) => Error::Archive {
             place: place.to_owned(),

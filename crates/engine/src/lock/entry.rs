@@ -39,7 +39,7 @@ pub(super) struct Waiter {
 }
 
 #[derive(Debug, Default)]
-struct Crowd {
+struct Rest {
     more: Vec<Holder>,
     queue: Vec<Waiter>,
 }
@@ -48,22 +48,22 @@ struct Crowd {
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     first: Option<Holder>,
-    crowd: Option<Box<Crowd>>,
+    rest: Option<Box<Rest>>,
 }
 
 impl Entry {
     /// An entry that one transaction holds.
     pub(super) fn held_by(txn: TxnId, mode: PointMode) -> Self {
-        Entry { first: Some(Holder { txn, mode }), crowd: None }
+        Entry { first: Some(Holder { txn, mode }), rest: None }
     }
 
     fn holders(&self) -> impl Iterator<Item = &Holder> {
-        self.first.iter().chain(self.crowd.iter().flat_map(|crowd| &crowd.more))
+        self.first.iter().chain(self.rest.iter().flat_map(|rest| &rest.more))
     }
 
     /// The waiters in the order in which they are granted.
     pub(super) fn queue(&self) -> &[Waiter] {
-        self.crowd.as_ref().map_or(&[], |crowd| &crowd.queue)
+        self.rest.as_ref().map_or(&[], |rest| &rest.queue)
     }
 
     pub(super) fn is_vacant(&self) -> bool {
@@ -110,13 +110,13 @@ impl Entry {
     }
 
     pub(super) fn enqueue(&mut self, place: usize, waiter: Waiter) {
-        self.crowd.get_or_insert_default().queue.insert(place, waiter);
+        self.rest.get_or_insert_default().queue.insert(place, waiter);
     }
 
     /// Removes the waiter at `place` from the queue.
     pub(super) fn dequeue(&mut self, place: usize) -> Option<Waiter> {
-        let crowd = self.crowd.as_mut()?;
-        let waiter = (place < crowd.queue.len()).then(|| crowd.queue.remove(place));
+        let rest = self.rest.as_mut()?;
+        let waiter = (place < rest.queue.len()).then(|| rest.queue.remove(place));
         self.tidy();
         waiter
     }
@@ -139,7 +139,7 @@ impl Entry {
             first.mode = first.mode.max(mode);
             return;
         }
-        let more = &mut self.crowd.get_or_insert_default().more;
+        let more = &mut self.rest.get_or_insert_default().more;
         match more.iter_mut().find(|holder| holder.txn == txn) {
             Some(holder) => holder.mode = holder.mode.max(mode),
             None => more.push(Holder { txn, mode }),
@@ -149,18 +149,18 @@ impl Entry {
     /// Removes `txn` from the holders.
     pub(super) fn drop_holder(&mut self, txn: TxnId) {
         if self.first.is_some_and(|holder| holder.txn == txn) {
-            self.first = self.crowd.as_mut().and_then(|crowd| crowd.more.pop());
-        } else if let Some(crowd) = &mut self.crowd
-            && let Some(at) = crowd.more.iter().position(|holder| holder.txn == txn)
+            self.first = self.rest.as_mut().and_then(|rest| rest.more.pop());
+        } else if let Some(rest) = &mut self.rest
+            && let Some(at) = rest.more.iter().position(|holder| holder.txn == txn)
         {
-            crowd.more.swap_remove(at);
+            rest.more.swap_remove(at);
         }
         self.tidy();
     }
 
     fn tidy(&mut self) {
-        if self.crowd.as_ref().is_some_and(|crowd| crowd.more.is_empty() && crowd.queue.is_empty()) {
-            self.crowd = None;
+        if self.rest.as_ref().is_some_and(|rest| rest.more.is_empty() && rest.queue.is_empty()) {
+            self.rest = None;
         }
     }
 }

@@ -74,7 +74,7 @@ impl Locks {
             if granted {
                 entry.hold(me, mode);
                 if mode == PointMode::Exclusive {
-                    tell_ranges(&mut ranges, me, key, &mut graph);
+                    add_range_blocker(&mut ranges, me, key, &mut graph);
                 }
             } else {
                 entry.enqueue(place, Waiter { txn: me, mode, upgrade, ticket, passes_ranges });
@@ -221,7 +221,7 @@ pub(super) fn grant_next(
             if let Some(ranges) = &mut ranges
                 && mode == PointMode::Exclusive
             {
-                tell_ranges(ranges, txn, key, graph);
+                add_range_blocker(ranges, txn, key, graph);
             }
         }
     }
@@ -256,7 +256,7 @@ fn ranges_against(ranges: &Ranges, key: &[u8], waiter: &Waiter, out: &mut Vec<Tx
 }
 
 /// Makes the new exclusive holder of `key` a blocker of the waiting ranges that contain `key`.
-fn tell_ranges(ranges: &mut Ranges, writer: TxnId, key: &[u8], graph: &mut Graph) {
+fn add_range_blocker(ranges: &mut Ranges, writer: TxnId, key: &[u8], graph: &mut Graph) {
     for range in ranges.waiting() {
         if range.txn != writer
             && range.interval.contains(key)

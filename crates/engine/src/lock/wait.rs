@@ -45,7 +45,7 @@ pub(super) enum Outcome {
 #[derive(Debug, Default)]
 pub(super) struct Parker {
     outcome: Mutex<Option<Outcome>>,
-    told: Condvar,
+    has_outcome: Condvar,
 }
 
 impl Parker {
@@ -54,9 +54,9 @@ impl Parker {
         let mut outcome = self.outcome.lock();
         while outcome.is_none() {
             match deadline {
-                None => self.told.wait(&mut outcome),
+                None => self.has_outcome.wait(&mut outcome),
                 Some(deadline) => {
-                    if self.told.wait_until(&mut outcome, deadline).timed_out() {
+                    if self.has_outcome.wait_until(&mut outcome, deadline).timed_out() {
                         break;
                     }
                 }
@@ -65,7 +65,7 @@ impl Parker {
         outcome.take()
     }
 
-    fn tell(&self, outcome: Outcome) {
+    fn store(&self, outcome: Outcome) {
         let before = self.outcome.lock().replace(outcome);
         debug_assert!(before.is_none(), "a wait ended twice");
     }
@@ -81,7 +81,7 @@ impl Wakes {
     /// would then decide which latches are still held.
     pub(super) fn send(self) {
         for parker in self.0 {
-            parker.told.notify_one();
+            parker.has_outcome.notify_one();
         }
     }
 }
@@ -144,7 +144,7 @@ impl Graph {
         for (victim, Node { blockers, wanted, parker, .. }) in std::mem::take(&mut self.nodes) {
             self.stat.timeouts += 1;
             let kind = ConflictKind::Timeout;
-            parker.tell(Outcome::Victim(Conflict { victim, blockers, wanted, kind, own: None }));
+            parker.store(Outcome::Victim(Conflict { victim, blockers, wanted, kind, own: None }));
             wakes.0.push(parker);
         }
     }
@@ -160,7 +160,7 @@ impl Graph {
     /// Ends a wait by granting the request. Returns false if the wait had already ended.
     pub(super) fn grant(&mut self, txn: TxnId, wakes: &mut Wakes) -> bool {
         let Some(node) = self.nodes.remove(&txn) else { return false };
-        node.parker.tell(Outcome::Granted);
+        node.parker.store(Outcome::Granted);
         wakes.0.push(node.parker);
         true
     }
@@ -219,7 +219,7 @@ impl Graph {
             blockers.sort_by_key(|blocker| *blocker != next);
             self.stat.deadlocks += 1;
             let kind = ConflictKind::Deadlock;
-            parker.tell(Outcome::Victim(Conflict { victim, blockers, wanted, kind, own: None }));
+            parker.store(Outcome::Victim(Conflict { victim, blockers, wanted, kind, own: None }));
             wakes.0.push(parker);
         }
     }

@@ -60,23 +60,23 @@ impl Engine {
     }
 
     /// Called before a transaction's first record. Requests a checkpoint if one is due, and waits
-    /// for room if the log is crowded.
+    /// for room if the log is overcommitted.
     pub(crate) fn enter_log(&self, who: Waiter) -> Result<()> {
         let taken = self.taken();
         if self.schedule.share.is_due(taken) {
             self.schedule.worker.notify();
         }
-        if !self.is_crowded() {
+        if !self.is_overcommitted() {
             return Ok(());
         }
         let helps = || self.schedule.share.is_over(self.taken());
-        self.make_room_while(who, helps, || self.is_crowded())
+        self.make_room_while(who, helps, || self.is_overcommitted())
     }
 
-    /// Returns whether the log is crowded: the transactions that have written need all the room
-    /// that is left. Each is expected to log about as many bytes again as it has reserved for its
-    /// rollback.
-    fn is_crowded(&self) -> bool {
+    /// Returns whether the log is overcommitted: the transactions that have written need all the
+    /// room that is left. Each of them is expected to log about as many bytes again as it has
+    /// reserved for its rollback.
+    fn is_overcommitted(&self) -> bool {
         let taken = self.taken();
         if taken < ROOMY {
             return false;
@@ -134,9 +134,9 @@ impl Engine {
                 let (used, limit) = used_and_limit(&self.log);
                 return Err(self.log_full(used, limit));
             }
-            // The thread polls. No other transaction wakes it at its end: each one would have to
-            // look for waiting transactions, which seldom exist. (A park with a time limit could
-            // consume an unpark token of the program's own executor.)
+            // The thread polls. A transaction that ends wakes no thread here, because each one
+            // would have to look for waiting threads, which seldom exist. (A park with a time limit
+            // could consume an unpark token of the program's own executor.)
             std::thread::sleep(LOOK);
         }
         Ok(())

@@ -2,8 +2,9 @@
 //!
 //! Runs on the thread that opens or closes the database. Each step relies only on the steps before
 //! it. [`crate::open`] takes the first steps. The steps in this file are, in order: check the
-//! identity of the other files, restore torn pages, open the log, analysis, redo, load the free
-//! pages, undo, checkpoint. Other threads see the database only after the last step.
+//! identity of the other files, restore torn pages, open the log, analyse it, redo changes, load
+//! the free pages, undo transactions, take a checkpoint. Other threads see the database only after
+//! the last step.
 
 use crate::checkpoint_schedule::{CheckpointSchedule, Taker, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
@@ -116,10 +117,10 @@ fn existing(
     }
     pages.sync()?;
     pages.drop_cache()?;
-    progress.tell(Phase::Restore, 0, 1);
+    progress.report(Phase::Restore, 0, 1);
     let double_write = open_area(directory.as_ref(), options, &control.get())?;
     double_write.restore(pages.as_ref())?;
-    progress.tell(Phase::Restore, 1, 1);
+    progress.report(Phase::Restore, 1, 1);
     space::check_file(pages.as_ref(), place, database, page_bytes as usize)?;
     let log = open_log(at, options, database)?;
     if log.id() != database {
@@ -213,10 +214,10 @@ fn restart(
     });
     let total = analysis.active.len() as u64;
     let mut done = 0;
-    progress.tell(Phase::Undo, done, total);
+    progress.report(Phase::Undo, done, total);
     engine.undo_unfinished(analysis.unfinished(), || {
         done += 1;
-        progress.tell(Phase::Undo, done, total);
+        progress.report(Phase::Undo, done, total);
     })?;
     engine.checkpoint(Taker::Caller)?;
     engine

@@ -79,11 +79,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Undoes the transactions that a crash left unfinished, and finishes the committed ones.
+    /// Undoes the transactions that a crash left unfinished, and finishes the committed ones. Calls
+    /// `on_ended` after each of them.
     pub(crate) fn undo_unfinished(
         self: &Arc<Self>,
         entries: impl IntoIterator<Item = (ActiveEntry, Vec<Lsn>)>,
-        mut told: impl FnMut(),
+        mut on_ended: impl FnMut(),
     ) -> Result<()> {
         for (entry, marks) in entries {
             let slot = self.active.restore_slot(&entry);
@@ -92,7 +93,7 @@ impl Engine {
                 State::Active => self.roll_back_all(&mut writer)?,
                 State::Committed => self.finish_commit(&mut writer)?,
             }
-            told();
+            on_ended();
         }
         Ok(())
     }

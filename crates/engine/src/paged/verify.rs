@@ -42,7 +42,7 @@ impl PagedDatabase {
 
     /// Checks the database under locks on all tables. The catalog is frozen only while the check
     /// reads the catalog's own pages, because the progress callback may use the catalog. So other
-    /// threads can create tables during the check, which then checks these tables as well.
+    /// threads can create tables during the check, and the check includes these tables.
     fn verify_locked(&self, locks: &mut TxnLocks, progress: Option<&VerifyProgress>) -> Result<VerifyReport> {
         let engine = self.engine();
         let mut report = VerifyReport { clean: false, ..VerifyReport::default() };
@@ -76,7 +76,7 @@ impl PagedDatabase {
                 }
             }
         }
-        check.tell_end();
+        check.report_end();
         engine.verify_log(&mut report)?;
         engine.check_open()?;
         Ok(report)
@@ -136,7 +136,7 @@ pub(crate) fn verify_in(
                 check.verify_table(name, tree, &mut report)?;
             }
             check.verify_rest(&catalog, &mut report)?;
-            check.tell_end();
+            check.report_end();
         }
         Err(error) => report.note(Err(error))?,
     }
@@ -183,20 +183,20 @@ impl<'a> TreeCheck<'a> {
         self.reached.extend_to(pages);
     }
 
-    fn tell(&self, done: u64) {
+    fn report_progress(&self, done: u64) {
         if let Some(progress) = self.progress {
             progress(done, self.pages);
         }
     }
 
     /// Reports the end of the check to the caller.
-    fn tell_end(&self) {
-        self.tell(self.pages);
+    fn report_end(&self) {
+        self.report_progress(self.pages);
     }
 
     /// Checks the tree of a table, which no thread changes meanwhile.
     fn verify_table(&mut self, name: &str, tree: &Tree, report: &mut VerifyReport) -> Result<()> {
-        self.tell(report.pages);
+        self.report_progress(report.pages);
         let faults = report.faults.len();
         tree.verify(self.pool, &mut self.reached, report)?;
         report.tables += 1;
@@ -282,7 +282,8 @@ impl Engine {
             report.log_start = start;
             let outcome = self.log.reader(start).map_err(Error::from);
             match outcome.and_then(|reader| walk_log(reader, report)) {
-                // A checkpoint trimmed the log meanwhile.
+                // A checkpoint trimmed the log while this thread read it, so no records are
+                // counted.
                 Err(_) if self.log.start() > start => report.log_records = 0,
                 outcome => return outcome,
             }

@@ -40,7 +40,7 @@ impl Progress {
         Progress { receiver }
     }
 
-    pub(crate) fn tell(&self, phase: Phase, done: u64, total: u64) {
+    pub(crate) fn report(&self, phase: Phase, done: u64, total: u64) {
         if let Some(receiver) = &self.receiver {
             receiver(phase, done, total);
         }
@@ -48,8 +48,8 @@ impl Progress {
 
     /// Counts bytes of log from `from` to `to`.
     fn over(&self, phase: Phase, from: Lsn, to: Lsn) -> Walk<'_> {
-        self.tell(phase, 0, to.since(from));
-        Walk { progress: self, phase, from, to, told: from }
+        self.report(phase, 0, to.since(from));
+        Walk { progress: self, phase, from, to, reported: from }
     }
 }
 
@@ -58,20 +58,20 @@ struct Walk<'a> {
     phase: Phase,
     from: Lsn,
     to: Lsn,
-    told: Lsn,
+    reported: Lsn,
 }
 
 impl Walk<'_> {
     #[inline]
     fn at(&mut self, lsn: Lsn) {
-        if lsn.since(self.told) >= STEP_BYTES {
-            self.told = lsn;
-            self.progress.tell(self.phase, lsn.since(self.from), self.to.since(self.from));
+        if lsn.since(self.reported) >= STEP_BYTES {
+            self.reported = lsn;
+            self.progress.report(self.phase, lsn.since(self.from), self.to.since(self.from));
         }
     }
 
     fn done(self) {
         let total = self.to.since(self.from);
-        self.progress.tell(self.phase, total, total);
+        self.progress.report(self.phase, total, total);
     }
 }

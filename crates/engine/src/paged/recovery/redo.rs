@@ -30,25 +30,25 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Minimum bytes of payload in a batch. With a small cache, batches have this size. A larger batch
-/// reads more pages that are neighbours in the file.
+/// Minimum bytes of payload in a batch. With a small cache, batches have this size. Larger batches
+/// are better, because more of their pages are neighbours in the file, which one call reads.
 const BATCH_BYTES_MIN: usize = 16 << 10;
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// A batch takes at most 1/`BATCH_PART` of the cache's size. There are about five batches at a
-/// time.
+/// A batch takes at most 1/`BATCH_PART` of the cache's size, because about five batches are in
+/// memory at a time.
 const BATCH_PART: usize = 16;
 const BATCHES_AHEAD: usize = 2;
 const THREADS_MAX: usize = 16;
 /// Number of neighbouring pages that belong to one applier, so that it reads them with one call.
 const NEIGHBOURS: u64 = 16;
 
-/// Value of `Deal::whose` for a record that concerns every applier.
-const EVERYBODY: u32 = u32::MAX;
+/// Value of `Deal::applier` for a record that concerns every applier.
+const ALL_APPLIERS: u32 = u32::MAX;
 
 struct Deal {
     span: RecordSpan,
     kind: ChangeKind,
-    whose: u32,
+    applier: u32,
     from: u32,
     to: u32,
 }
@@ -190,24 +190,24 @@ impl Dealer<'_> {
         // Redo of a record that fills or frees whole pages does not read them.
         let reads = matches!(kind, ChangeKind::LeafInsert | ChangeKind::LeafDelete | ChangeKind::LeafUpdate);
         let appliers = self.senders.len() as u32;
-        let mut whose = None;
+        let mut applier = None;
         for page in pages_of(kind, payload) {
             let page = page.map_err(|fault| fault.at(record.lsn))?;
             if !self.checkpoint.wants(page, record.lsn) {
                 continue;
             }
             let owner = owner(page, appliers);
-            whose = Some(if whose.is_none_or(|known| known == owner) { owner } else { EVERYBODY });
+            applier = Some(if applier.is_none_or(|known| known == owner) { owner } else { ALL_APPLIERS });
             if self.seen.insert(page.get()) && reads {
                 self.batch.fresh.push(page);
             }
         }
-        let Some(whose) = whose else { return Ok(()) };
+        let Some(applier) = applier else { return Ok(()) };
         let from = self.batch.bytes.len() as u32;
         self.batch.bytes.extend_from_slice(payload);
         let span = RecordSpan { first: record.first, lsn: record.lsn, end: record.end };
         let to = self.batch.bytes.len() as u32;
-        self.batch.deals.push(Deal { span, kind, whose, from, to });
+        self.batch.deals.push(Deal { span, kind, applier, from, to });
         Ok(())
     }
 }
@@ -226,7 +226,7 @@ fn apply(
         // Reading more pages than the pool has room for would evict pages that were just read.
         fresh.truncate(pool.stat().capacity / 2);
         pool.prefetch(&fresh)?;
-        for deal in batch.deals.iter().filter(|deal| deal.whose == number || deal.whose == EVERYBODY) {
+        for deal in batch.deals.iter().filter(|deal| deal.applier == number || deal.applier == ALL_APPLIERS) {
             let payload = &batch.bytes[deal.from as usize..deal.to as usize];
             let mine = |page| owner(page, appliers) == number && checkpoint.wants(page, deal.span.lsn);
             redo_at(pool, deal.kind, payload, deal.span, mine)?;

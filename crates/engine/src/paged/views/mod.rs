@@ -54,8 +54,9 @@ use view::Shared;
 
 /// Number of images that are removed or moved to another view while the registry is latched once.
 const CHUNK: usize = 256;
-/// Number of images that a writer removes for each one that it keeps, while there are too many.
-const RELIEF: usize = 64;
+/// Number of images of views given up that a writer removes for each image that it keeps, while the
+/// images take too many bytes.
+const REMOVED_PER_KEPT: usize = 64;
 /// Bytes by which a transaction's own images grow before they are counted again.
 const CHARGE: usize = 64 << 10;
 
@@ -177,7 +178,7 @@ impl Views {
             kept.charged = private;
         }
         if self.bytes() > self.bytes_max {
-            self.relieve(Some(&mut kept));
+            self.make_room(Some(&mut kept));
         }
     }
 
@@ -223,7 +224,7 @@ impl Views {
     }
 
     /// Puts each image into the list of the newest view below `stamp` that needs it, and removes
-    /// the others.
+    /// the images that no view needs.
     fn settle_in(&self, stamp: Stamp, mut committed: Vec<CommittedImages>) {
         while !committed.is_empty() {
             let mut registry = self.registry.lock();
@@ -253,7 +254,7 @@ impl Views {
         let grown = images.kept.lock().settle(settled);
         self.charge(grown);
         if self.bytes() > self.bytes_max {
-            self.relieve(None);
+            self.make_room(None);
         }
     }
 
@@ -306,9 +307,9 @@ impl Views {
     /// none of these is left and there are still too many bytes, gives up the oldest view or,
     /// without a view, makes the writer of `kept` stop keeping images.
     #[cold]
-    fn relieve(&self, kept: Option<&mut ImageState>) {
+    fn make_room(&self, kept: Option<&mut ImageState>) {
         let mut registry = self.registry.lock();
-        let freed = registry.remove_dead(RELIEF);
+        let freed = registry.remove_dead(REMOVED_PER_KEPT);
         self.free(freed);
         let bytes = self.bytes();
         if bytes <= self.bytes_max || !registry.dead.is_empty() {
@@ -340,17 +341,17 @@ impl Views {
     /// and is called after the view has its stamp and has visited all transactions.
     ///
     /// A view sees a transaction T whole or not at all. T reads `clock` and stores its outcome with
-    /// its images latched. If the loop below visits T after that, every read of the view comes
-    /// after the outcome was stored. If the loop visits T before, T reads a stamp above the view's,
-    /// because the view has raised `clock` already, and the view never sees T. If the loop does not
-    /// visit T, T's `state` was `ENDED` after `clock` was raised. Then T had ended, or T keeps its
-    /// first image later and reads a higher stamp. If T has stopped keeping images, reads a higher
-    /// stamp, and commits before the visit, T's commit names its tables to the view.
+    /// its images latched. If the loop below visits T after this store, every read of the view
+    /// comes after the store. If the loop visits T before T reads `clock`, T reads a stamp above
+    /// the view's, because the view has raised `clock` already, and the view never sees T. If the
+    /// loop does not visit T, T's `state` was `ENDED` after `clock` was raised. Then T had ended,
+    /// or T keeps its first image later and reads a higher stamp. If T has stopped keeping images,
+    /// reads a higher stamp, and commits before the visit, T's commit names its tables to the view.
     pub(crate) fn open(&self, reserved: impl FnOnce() -> Lsn) -> View {
         let shared = Arc::new(Shared::default());
         let stamp = {
             let mut registry = self.registry.lock();
-            // Raised only with the registry latched.
+            // `clock` is raised only with the registry latched.
             let stamp = Stamp(self.clock.load(Ordering::SeqCst));
             let (opened, committed) = (Instant::now(), Vec::new());
             registry.open.push_back(Entry { stamp, shared: shared.clone(), opened, committed });
@@ -425,8 +426,8 @@ impl Registry {
         }
     }
 
-    /// Puts the images that the newest view below `stamp` needs into its list, and removes the
-    /// others. Returns the bytes that were freed.
+    /// Puts the images that the newest view below `stamp` needs into that view's list, and removes
+    /// the other images. Returns the bytes that were freed.
     fn settle_in(&mut self, stamp: Stamp, mut home: CommittedImages) -> usize {
         let below = self.open.partition_point(|entry| entry.stamp < stamp);
         let entry = below.checked_sub(1).and_then(|at| self.open.get_mut(at));

@@ -1,6 +1,6 @@
 //! Tests of views beside transactions that transfer amounts between keys. A seed picks the order of
 //! the steps. The amounts that a view shows must have the right sum. A view must show the same
-//! amounts twice, by points and by ranges from both ends.
+//! amounts twice, whether it reads by points or by ranges from either end.
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
@@ -196,8 +196,8 @@ fn a_view_beside_a_commit_depends_on_it() {
 /// another table. Each read of the view must return the dropped table's rows, or the error of a
 /// dropped table.
 #[test]
-fn a_view_beside_a_drop_reads_the_truth_or_is_told() {
-    let told = AtomicUsize::new(0);
+fn a_view_beside_a_drop_reads_the_truth_or_gets_an_error() {
+    let met_drops = AtomicUsize::new(0);
     for_seeds(100, |seed| {
         let device = SimDevice::new(seed);
         let database = open(&device, LockRelease::Early);
@@ -228,7 +228,7 @@ fn a_view_beside_a_drop_reads_the_truth_or_is_told() {
             }
         };
         run(seed, vec![Box::new(reader), Box::new(dropper)]);
-        told.fetch_add(dropped.into_inner(), Ordering::Relaxed);
+        met_drops.fetch_add(dropped.into_inner(), Ordering::Relaxed);
     });
-    assert!(told.into_inner() > 0, "no view met a drop");
+    assert!(met_drops.into_inner() > 0, "no view met a drop");
 }

@@ -266,8 +266,8 @@ fn a_view_shows_what_was_committed_when_it_began() {
     });
 }
 
-/// Views that are given up, and views beside transactions that keep no images, get an error. What
-/// the other views show is right.
+/// Views that are given up, and views beside transactions that keep no images, get an error. All
+/// other views show the right rows.
 #[test]
 fn a_view_shows_the_truth_or_is_too_old() {
     let given_up = Cell::new(0);
@@ -296,7 +296,7 @@ fn a_view_depends_on_a_commit_that_holds_its_locks() {
     rig.views.committed(&images, Lsn::new(70));
     assert_eq!(depends(), Lsn::new(70));
     rig.views.ended(&images);
-    assert_eq!(depends(), Lsn::new(1), "the locks tell");
+    assert_eq!(depends(), Lsn::new(1), "the released locks name the commit");
     let view = rig.views.open(|| Lsn::new(90));
     assert_eq!(view.depends_on(Lsn::new(100)), Lsn::new(90), "what it sees lies below the end of the log");
     rig.views.close(view);
