@@ -1,5 +1,5 @@
-//! An outbox: a service changes its own rows and tells another service, and neither happens without
-//! the other.
+//! An outbox: a service changes its own rows and sends a message to another service. Neither
+//! happens without the other.
 //!
 //! The message is written in the transaction that changes the rows. A sender delivers messages in
 //! order and removes each one after it was delivered. If the sender dies between delivery and

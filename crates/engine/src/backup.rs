@@ -24,13 +24,13 @@ impl Database {
     /// Copies the database into directory `to`, while transactions go on. `to` is created if
     /// missing, and must be empty.
     ///
-    /// The copy is a database of its own, with an id of its own. The copy has the state of one
-    /// moment after the call has begun: all transactions that were durable when the call began are
-    /// in it, and no transaction is in it in part. The copy can be opened, or kept and restored
-    /// ([`Database::restore`]).
+    /// The copy is a database of its own, with an id of its own. The copy shows the database at one
+    /// moment after the call began. It contains every transaction that was durable when the call
+    /// began; it contains any other transaction whole or not at all. The copy can be opened, or
+    /// kept and restored ([`Database::restore`]).
     ///
     /// Checkpoints go on during the copy. Until the copy is complete, the database keeps the log
-    /// that it had when the call began, and the log after that, up to
+    /// that it had when the call began and all log appended since, at most
     /// `AdvancedOptions::log_hard_bytes` bytes in all.
     ///
     /// ```
@@ -87,8 +87,9 @@ impl Database {
     ///
     /// # Errors
     /// The errors of [`Database::backup_with`]; `Error::Copy` if `base` is not a backup of this
-    /// database, or was opened since it was made; `Error::LogOpen` if a file of its log is lost or
-    /// damaged. A database that was restored has a new id, so its first backup must be a whole one.
+    /// database, or was opened since it was made; `Error::LogOpen` if a file of the log of `base`
+    /// is lost or damaged. A database that was restored has a new id, so its first backup must be a
+    /// whole one.
     pub fn backup_changes(
         &self,
         to: impl AsRef<Path>,
@@ -118,7 +119,7 @@ impl Database {
         if source != self.of.id() {
             return Err(Error::copy(base, CopyFault::OtherDatabase { database: source }));
         }
-        // A restore would refuse this base, and with it the increment.
+        // A restore would refuse this base, so the increment could never be restored.
         if open::incarnations(base)? != incarnations {
             return Err(Error::copy(base, CopyFault::OpenedSince));
         }
@@ -284,7 +285,8 @@ pub(crate) fn make(
     let (id, mut pace) = (target.id, Pace::new(options, to.describe(), check));
     let copied = copy(&target, &mut pace);
     // Check before the outcome of the reads is used: if the source was closed, a read may have
-    // returned bytes of the next opening, or failed because the next opening has removed the file.
+    // returned bytes that the next opening wrote, or failed because the next opening removed the
+    // file.
     pace.check()?;
     let copied = copied?;
     target.finish(source, &copied)?;

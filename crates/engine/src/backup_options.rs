@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A receiver of progress, called with the number of bytes copied so far, and with the number of
-/// bytes to copy in all, as far as the source has been measured. Returning `Break` cancels the
-/// backup.
+/// A receiver of progress, called with the number of bytes copied so far and the number of bytes to
+/// copy in all. The second number may grow, because it counts only the parts of the source that
+/// were measured so far. Returning `Break` cancels the backup.
 ///
 /// The receiver runs on the thread that copies: between two pieces of at most 1 MiB, and at least
 /// ten times a second while the thread sleeps to keep to a speed limit. The receiver may use the

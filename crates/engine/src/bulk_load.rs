@@ -12,8 +12,8 @@ use crate::table::Table;
 use crate::transaction::{check_key, check_value};
 
 impl Database {
-    /// Fills an empty table with `entries`, whose keys ascend: with all of them or none. Returns
-    /// the number of entries, which are durable when the call returns.
+    /// Fills an empty table with `entries`, whose keys ascend. The table gets all entries or none.
+    /// Returns the number of entries, which are durable when the call returns.
     ///
     /// A load is the fastest way to fill a table. In the paged engine it builds full pages one
     /// after the other and logs pages instead of keys. The load's memory does not grow with the
@@ -25,8 +25,8 @@ impl Database {
     /// load has written. Read views that are open before the end of the load go on seeing an empty
     /// table.
     ///
-    /// The feed of the paged engine has one [`Change::TableLoaded`](crate::Change::TableLoaded) for
-    /// the load, and not its entries.
+    /// For a load, the feed of the paged engine has one
+    /// [`Change::TableLoaded`](crate::Change::TableLoaded) instead of the entries.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {

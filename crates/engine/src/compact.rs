@@ -29,7 +29,7 @@ pub struct CompactReport {
 impl Database {
     /// Rewrites the file of a closed database without its free pages, so that it shrinks. The
     /// database must have been closed cleanly, by [`Database::close`]. A database of the memory
-    /// engine has no free pages, and the call changes nothing.
+    /// engine has no free pages, so the call does not change it.
     ///
     /// The call needs free space for a second copy of the pages in use, and takes as long as
     /// copying the file. Half-empty pages stay as they are. A crash at any moment leaves the
@@ -56,9 +56,9 @@ impl Database {
     /// database was not closed cleanly; `Error::Copy` also if the directory holds an incomplete
     /// copy or an increment; `Error::Repair` if a repair was interrupted; `Error::Corrupt` if a
     /// page or the control file is damaged, or the control file is lost; `Error::LogOpen` if a file
-    /// of the log is lost with it; `Error::Foreign` if a newer version wrote the control file;
-    /// failures of the device. After an error the rows are unchanged; if the last sync of the
-    /// directory failed, the file may be rewritten.
+    /// of the log is lost together with the control file; `Error::Foreign` if a newer version wrote
+    /// the control file; failures of the device. After an error the rows are unchanged; if the last
+    /// sync of the directory failed, the file may have been rewritten all the same.
     pub fn compact(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<CompactReport> {
         Self::compact_in(Arc::new(existing(path.as_ref())?), progress)
     }

@@ -1,8 +1,8 @@
 //! Calls of a transaction that are built from its other calls, once for both engines.
 //!
-//! These calls run on the thread that uses the transaction. Each call that they make locks the keys
-//! that it reads, or lets the commit validate these keys. So they need no rule of their own to be
-//! serializable.
+//! These calls run on the thread that uses the transaction. Each of the inner calls locks the keys
+//! that it reads, or lets the commit validate them. So the outer calls need no rule of their own to
+//! be serializable.
 
 use crate::engine::EngineTransaction;
 use crate::error::Result;
@@ -18,9 +18,9 @@ const DELETED_AT_ONCE: usize = 128;
 
 impl Transaction {
     /// Returns the values of `keys`, in the order of `keys`. A key may occur twice. Errors and
-    /// locks are those of [`Transaction::get`]; the keys are locked in ascending order. The paged
-    /// engine reads leaves that are not in memory together, for up to 64 keys at a time, unless
-    /// [`page_method`](crate::PagedOptions::page_method) is direct.
+    /// locks are those of [`Transaction::get`]; the keys are locked in ascending order. For up to
+    /// 64 keys at a time, the paged engine reads all leaves that are not in memory by one batch of
+    /// reads, unless [`page_method`](crate::PagedOptions::page_method) is direct.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         table: &Table,
@@ -48,11 +48,11 @@ impl Transaction {
 
     /// Sets the values of several keys. If a key occurs twice, its last value counts. The keys are
     /// locked and written in ascending order, whatever the order of `entries`, so that keys of one
-    /// leaf are written one after the other. The paged engine reads leaves that are not in memory
-    /// together, for up to 64 keys at a time, unless
-    /// [`page_method`](crate::PagedOptions::page_method) is direct. If leaves come from
-    /// the device, the call is then faster than single puts of keys in random order, such as
-    /// hashes. Locks are those of [`Transaction::put`].
+    /// leaf are written one after the other. For up to 64 keys at a time, the paged engine reads
+    /// all leaves that are not in memory by one batch of reads, unless
+    /// [`page_method`](crate::PagedOptions::page_method) is direct. If leaves come from the device,
+    /// the call is then faster than single puts of keys in random order, such as hashes. Locks are
+    /// those of [`Transaction::put`].
     ///
     /// Transactions that write to one table by one `put_all` each cannot deadlock with each other,
     /// because they lock their keys in the same order.
@@ -215,8 +215,8 @@ impl Transaction {
 
     /// Removes the least key and returns it with its value; `None` if the table is empty. Errors
     /// are those of [`Transaction::delete`], locks those of [`Transaction::range_for_update`]. If
-    /// two transactions pop from one table at the same time, one waits; in the memory engine the
-    /// commit of one fails with a conflict.
+    /// two transactions pop from one table at the same time, one waits for the other (paged
+    /// engine), or the commit of one fails with a conflict (memory engine).
     pub fn pop_first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let first = self.range_for_update(table, ..).limit(1).next();
         let Some((key, value)) = first.transpose()? else { return Ok(None) };
@@ -251,7 +251,7 @@ impl Transaction {
         self.wholly(|| self.delete_between(table, bounds))
     }
 
-    /// Runs `change`. If it fails, undoes what it has written.
+    /// Runs `change`. If `change` fails, undoes its writes.
     pub(crate) fn wholly<T>(&self, change: impl FnOnce() -> Result<T>) -> Result<T> {
         let savepoint = self.savepoint();
         let outcome = change();

@@ -36,7 +36,7 @@ pub(crate) const NEW_FILE_NAME: &str = "katydid.control.new";
 
 const MAGIC: [u8; 8] = *b"KTYDCTRL";
 /// The newest version that this program reads. A slot is written in the oldest version that can
-/// express it, so that older programs can read it.
+/// express its contents, so that older programs can read it.
 const VERSION: u32 = 2;
 /// The first version with a memory engine.
 const VERSION_MEMORY: u32 = 2;
@@ -328,7 +328,7 @@ impl ControlFile {
         file.write_at(&[IoSlice::new(&slots)], 0, WriteMode::Durable)?;
         file.sync()?;
         drop(file);
-        // The file's first name must be durable before the file gets its own name.
+        // The file's temporary name must be durable before the file is renamed.
         directory.sync()?;
         directory.rename(NEW_FILE_NAME, name)?;
         directory.sync()?;

@@ -1,9 +1,9 @@
-//! Telling an interrupted creation from a database that has lost its control file.
+//! Distinguishes an interrupted creation from a database that has lost its control file.
 //!
 //! The opening thread runs this with the directory's lock, and only reads. In both cases the
-//! directory has no control file, because a creation makes it last. The opening may begin an
-//! interrupted creation again, and then writes over everything. A database that has lost its
-//! control file must not be changed.
+//! directory has no control file: a creation makes this file last. The opening begins an
+//! interrupted creation again, and writes over everything in the directory. A database that has
+//! lost its control file must not be changed.
 //!
 //! Rules:
 //!

@@ -92,8 +92,8 @@ impl Database {
     /// Every transaction is a read view. Writes, new, renamed and dropped tables, and checkpoints
     /// fail with `Error::ReadOnly`. No thread is started, and [`Database::close`] writes nothing.
     ///
-    /// Several processes may have the database open for reading at a time. While they have, no
-    /// process can open it for writing.
+    /// Several processes may have the database open for reading at a time. Until all of them have
+    /// closed it, no process can open it for writing.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -128,9 +128,9 @@ impl Database {
     /// files: for tests, and for data that need not outlive the process. The database disappears
     /// with its last handle. Each stream of its log takes 3 MiB of memory at the beginning.
     ///
-    /// The database is the whole store on a device in memory: both engines, the log and checkpoints
-    /// run as they do in a folder. A commit is durable when nothing of it is left to be written. No
-    /// call waits for a device.
+    /// The database is a whole store on a device in memory: the engine, the log and checkpoints
+    /// work as they do in a folder. A commit is durable when nothing of it is left to be written.
+    /// No call waits for a device.
     ///
     /// To close a database in memory and open it again, keep a
     /// [`MemoryDirectory`](crate::MemoryDirectory) and use [`Database::open_in`].
@@ -179,9 +179,9 @@ impl Database {
     /// # Errors
     /// `Error::NotFound` if there is no database, or if its creation was interrupted: the next
     /// opening begins the creation again, with any engine. `Error::Corrupt` if the control file is
-    /// lost or damaged; `Error::LogOpen` if a file of the log is lost with it; `Error::Foreign` if
-    /// a newer version wrote the control file; `Error::Copy` if the directory holds an incomplete
-    /// copy or an increment; failures of the device.
+    /// lost or damaged; `Error::LogOpen` if a file of the log is lost together with the control
+    /// file; `Error::Foreign` if a newer version wrote the control file; `Error::Copy` if the
+    /// directory holds an incomplete copy or an increment; failures of the device.
     pub fn engine_at(path: impl AsRef<Path>) -> Result<EngineKind> {
         let path = path.as_ref();
         Self::engine_in(&existing(path)?)
@@ -363,10 +363,10 @@ impl Database {
     /// [`Database::begin`].
     ///
     /// After any other error of `body` the transaction is rolled back, and its reads are checked:
-    /// the values read must all have been valid at one time, and be as durable as a commit would
-    /// be. If they pass, the error of `body` is returned. Only in the memory engine can the reads
-    /// turn out to be invalid; then `body` runs again. So an error that `body` concludes from its
-    /// reads is as reliable as a result of `body`.
+    /// the values that `body` has read must all have been valid at one time, and must be as durable
+    /// as the commit would have been. If they pass, the error of `body` is returned. Only in the
+    /// memory engine can the reads turn out to be invalid; then `body` runs again. So an error that
+    /// `body` concludes from its reads is as reliable as a result of `body`.
     ///
     /// For a body with an error type of its own, use [`Database::try_transact`].
     ///
@@ -606,8 +606,8 @@ impl Database {
         Call::enter(&self.of)?.changes(from)
     }
 
-    /// Returns the consumer of the feed called `name`, and makes one that begins at `from` if there
-    /// is none. A consumer continues after its last acknowledgement, in this opening and in later
+    /// Returns the feed's consumer called `name`. If there is none, makes one that begins at
+    /// `from`. A consumer continues after its last acknowledgement, in this opening and in later
     /// ones.
     ///
     /// The database keeps the log for a consumer that is at most `bytes_max` bytes behind the end
@@ -674,9 +674,9 @@ impl Database {
     ///
     /// Calls that begin later, on any clone, fail with `Error::Closed`. Calls that wait for an open
     /// transaction fail with `Error::Closed` at once, whatever `Options::lock_wait` is.
-    /// Transactions that have not committed are lost. Commits whose callbacks or futures are still
-    /// pending are durable, if they asked for that; polling the session or future returns their
-    /// outcome.
+    /// Transactions that have not committed are lost. When `close` returns, commits whose callbacks
+    /// or futures are still pending are durable, if they asked for durability; polling the session
+    /// or future returns their outcome.
     ///
     /// A second call, even on another clone or at the same time, waits for the end of the first and
     /// returns its outcome. `close` may be called from a callback of a commit, from the body of
@@ -695,11 +695,11 @@ impl Database {
     }
 
     /// Checks the database while it is open, and returns the faults found. In the paged engine the
-    /// call checks every page, the order of every tree, the map of free pages and the log. The call
-    /// waits for the transactions that use a table, and locks all tables meanwhile. In the memory
+    /// call checks every page, the order of every tree, the map of free pages and the log. To do so
+    /// the call locks all tables, and first waits for the transactions that use them. In the memory
     /// engine the call checks the order of keys and the log, and delays no transaction. `progress`
-    /// may use the database. In the paged engine it must not use keys, because the call has locked
-    /// the tables.
+    /// may use the database. In the paged engine `progress` must not read or write keys, because
+    /// the call has locked the tables.
     ///
     /// # Errors
     /// `Error::Conflict` if the call could not lock all tables in time, `Error::WaitsForItself` if

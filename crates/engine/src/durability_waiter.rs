@@ -5,9 +5,9 @@
 //! or a future, and the program may never poll the callback or the future. So the first such commit
 //! starts a thread, which waits for the log and ends the transactions in the order of their
 //! commits. The thread is parked while there is no transaction to end. (An alternative would save
-//! this thread: the thread that waits for a lock or version ends the transaction that holds it. But
-//! then every wait for a lock or version would have to know about the log, and the deadlock
-//! detector about waits that are not for locks.)
+//! this thread: a thread that waits for a lock or version would end the transaction that holds it.
+//! But then every wait for a lock or version would have to know about the log, and the deadlock
+//! detector would have to know about waits for the log.)
 //!
 //! Invariants:
 //!

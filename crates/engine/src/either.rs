@@ -1,7 +1,7 @@
 //! One engine made of two: each value is a value of the first engine or of the second.
 //!
-//! A value holds the value of the first or second engine inline, and a call costs one predictable
-//! branch, without an allocation or a virtual call (docs/adr/0030).
+//! A value stores the value of the first or second engine inline. A call costs one predictable
+//! branch, and neither an allocation nor a virtual call (docs/adr/0030).
 //!
 //! A value of one engine is never passed to the other engine, because the public handles refuse
 //! values of another opening ([`crate::engine`]). Where the types allow such a call, it fails.
@@ -69,7 +69,7 @@ macro_rules! pass_on {
             either!($this, inner => inner.$name($($arg),*))
         }
     )*};
-    // Methods of a transaction, with a table of the same engine.
+    // Methods of a transaction that take a table of the same engine.
     (with_table $(fn $name:ident(&mut $this:ident $(, $arg:ident: $of:ty)*) -> $out:ty;)*) => {$(
         #[inline]
         fn $name(&mut $this, table: &Self::Table $(, $arg: $of)*) -> $out {

@@ -2,13 +2,13 @@
 //! for data that is rarely written.
 //!
 //! In the crate's own tests, each acquisition is a scheduling point, where the scheduler may let
-//! another thread run (`pause`). A thread that finds a latch taken yields until it gets the latch.
-//! So the order in which threads get a latch does not depend on the queues of `parking_lot`, which
-//! depend on addresses.
+//! another thread run (`pause`). While another thread holds a latch, a thread that wants the latch
+//! yields. So the order in which threads get a latch does not depend on the queues of
+//! `parking_lot`, which depend on addresses.
 //!
 //! A page latch has `parking_lot`'s type even in tests, because the pool needs owned guards. The
-//! acquisition of a page latch is no scheduling point: right before it the pool has taken the
-//! shard's latch, and the acquisition of that latch is a scheduling point.
+//! acquisition of a page latch need not be a scheduling point, because the pool has just taken the
+//! latch of the page's shard, which is one.
 
 #[cfg(not(test))]
 pub(crate) use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
@@ -59,8 +59,8 @@ mod with_places {
         take(attempt, otherwise)
     }
 
-    /// Under the scheduler, tries until the latch is taken, while the other threads go on. Outside
-    /// of the scheduler, calls `otherwise`.
+    /// Under the scheduler, tries to take the latch until it succeeds, and lets the other threads
+    /// run meanwhile. Outside of the scheduler, calls `otherwise`.
     pub(super) fn take<G>(attempt: impl Fn() -> Option<G>, otherwise: impl FnOnce() -> G) -> G {
         if number().is_none() {
             return otherwise();

@@ -1,18 +1,18 @@
 //! Opens a database: checks that the directory holds one, and finds the engine that has made it. No
 //! other file knows which engines there are.
 //!
-//! The opening thread runs this. An opening takes these steps: gate, lock, names, control file.
-//! Each step makes the next one trustworthy. Then the engine opens its files. Other threads see the
-//! database only when the engine is done.
+//! The opening thread runs this. An opening makes the gate, takes the lock, syncs the names, and
+//! reads the control file. Each of these steps relies on the one before. Then the engine opens its
+//! files. Other threads see the database only when the engine is done.
 //!
 //! Names and files are synced, and cached bytes dropped, before they are trusted. A process that
 //! died may have left names and bytes in the page cache only. A later crash of the machine would
 //! lose these, and the commits that were acknowledged on top of them.
 //!
-//! A creation makes everything but the control file, each part durable, and then the control file.
-//! A crash during the creation leaves files without a control file. The next opening begins the
-//! creation again if it finds only files that a creation makes ([`crate::creation`]). If it finds
-//! other files, the database has lost its control file, and the opening refuses the database.
+//! A creation makes all other files first, each durably, and the control file last. A crash during
+//! the creation leaves files without a control file. The next opening begins the creation again if
+//! it finds only files that a creation makes ([`crate::creation`]). If it finds other files, the
+//! database has lost its control file, and the opening refuses the database.
 
 use crate::control::{self, Control, ControlFile};
 use crate::copy::{Extension, Pace, Target, Unopened, refuse_incomplete};
@@ -172,8 +172,8 @@ pub(crate) fn verify_files(
     }
 }
 
-/// Copies the files, but for the control file, from backups that were not opened since they were
-/// made. See [`crate::Database::restore`].
+/// Copies all files but the control file from backups that were not opened since they were made.
+/// See [`crate::Database::restore`].
 pub(crate) fn copy_unopened(
     sources: &[Unopened],
     control: &Control,

@@ -358,8 +358,8 @@ impl Options {
     }
 
     /// Returns the log's options as the engines use them. In NVRAM the reserve is for the records
-    /// of checkpoints and of the ends of transactions, because each transaction sets room for its
-    /// own undo aside. The memory engine needs no reserve, because it logs neither undo nor
+    /// of checkpoints and of the ends of transactions, because each transaction sets aside room for
+    /// its own undo. The memory engine needs no reserve, because it logs neither undo nor
     /// checkpoints.
     pub(crate) fn log_options(&self) -> wal::Options {
         let mut log = self.advanced.log.clone();

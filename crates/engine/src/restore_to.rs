@@ -1,10 +1,10 @@
 //! Restoring a backup to a later moment, with the archived log.
 //!
-//! The thread of the caller does all work; no database is open. The result is made as a restored
-//! backup is ([`crate::copy`]). Its log continues with the archive's bytes, up to the end of the
-//! last record at or before the wanted point. Opening the result recovers the state that a crash of
-//! the source at that end would have left: exactly the transactions whose commit records end there
-//! or before (`docs/recovery.md`, "Archives").
+//! The thread of the caller does all work; no database is open. The result is made in the same
+//! steps as a restored backup ([`crate::copy`]). Its log continues with the archive's bytes, up to
+//! the end of the last record at or before the wanted point. Opening the result recovers the state
+//! that a crash of the source at that end would have left: exactly the transactions whose commit
+//! records end there or before (`docs/recovery.md`, "Archives").
 //!
 //! The memory engine's stamps are no positions. A restored log of the memory engine ends at a cut
 //! of all streams that the archive has noted. If a stamp is wanted, the log ends at the first cut
@@ -184,7 +184,8 @@ impl Material {
         self.archived.check_gap().err().unwrap_or_else(|| self.fault(fault))
     }
 
-    /// Returns the plan of an extension, with the next table that the used stretches name.
+    /// Returns the plan of an extension, with the number of the next table that the used stretches
+    /// name.
     fn plan(
         self,
         chain: Chain,
@@ -227,7 +228,8 @@ impl Material {
         archived.check(&self.begin, &|place| of(place.at.head.from) < wanted)?;
         let log = ExtendedLog::open::<Error>(&self.log, archived.streams())?;
         // The file of the source may have been longer at the wanted point than at the end of any
-        // archived stretch, because a compaction shortens it. So the records tell its length.
+        // archived stretch, because a compaction shortens it. So the length is found from the
+        // records.
         let mut pages = 0;
         let cut = log.cut(0, &|end| of(end) <= wanted, &mut |record| {
             if open::is_rewriting(record) {

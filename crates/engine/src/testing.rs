@@ -321,7 +321,8 @@ fn positions() -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-/// Parses a position from text. A position that was parsed must be displayed as the text.
+/// Parses a position from text. If the text is a position, displaying the position must return the
+/// same text.
 fn change_position(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     if let Ok(position) = text.parse::<ChangePosition>() {

@@ -41,7 +41,7 @@ pub(crate) trait OpenEngine: Send + Sync {
     /// Returns a future that is ready when the ticket's commit is as durable as it asked.
     fn wait_async(&self, ticket: &Ticket) -> Completion;
     /// Notes that a commit may have seen or written versions up to `seen_to`. Called just before
-    /// that commit is acknowledged, or when it never will be.
+    /// that commit is acknowledged, or when its session or future is dropped before that.
     fn acknowledge(&self, seen_to: Timestamp);
     /// Counts a commit that began at `begun` and is as durable as it asked at `now`.
     fn committed(&self, begun: Instant, now: Instant);

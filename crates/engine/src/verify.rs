@@ -32,9 +32,9 @@ impl Database {
     /// # Errors
     /// `Error::NotFound` if there is no database; `Error::Locked` if it is open, in this process or
     /// another; `Error::Repair` if a repair was interrupted; `Error::Corrupt` if the control file
-    /// is lost or damaged; `Error::LogOpen` if a file of the log is lost with it; `Error::Foreign`
-    /// if a newer version wrote the control file; `Error::Copy` if the directory holds an
-    /// incomplete copy or an increment; failures of the device.
+    /// is lost or damaged; `Error::LogOpen` if a file of the log is lost together with the control
+    /// file; `Error::Foreign` if a newer version wrote the control file; `Error::Copy` if the
+    /// directory holds an incomplete copy or an increment; failures of the device.
     pub fn verify_path(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         Self::verify_in(Arc::new(existing(path.as_ref())?), progress)
     }

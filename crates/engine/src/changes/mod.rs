@@ -1,15 +1,18 @@
 //! The feed: the durable transactions after a position, in the order of their commits.
 //!
 //! A [`Changes`] belongs to one thread at a time. Each engine has its own reader of the log
-//! (`paged/feed`, `memory/feed`). Writers know only one thing of a feed: that they have to record
-//! values whole. Invariants:
+//! (`paged/feed`, `memory/feed`). Writers know only one thing about feeds: whether they have to log
+//! whole values. Invariants:
 //!
-//! 1. The feed gives a transaction when it and every transaction with a lower stamp are durable. No
-//!    transaction is given twice or left out, and the order is the same each time the log is read.
-//! 2. Changes that were rolled back, to a savepoint or with their whole transaction, are not given.
-//! 3. A [`ChangePosition`] names the last transaction that was given. For each stream it has a
-//!    position at or above which all records of later transactions lie. So a feed can continue from
-//!    a position after a crash, and a log that was trimmed above the position is a typed error.
+//! 1. The feed returns a transaction only when it and every transaction with a lower stamp are
+//!    durable. The feed returns each transaction once, in an order that is the same each time the
+//!    log is read.
+//! 2. The feed does not return changes that were rolled back, to a savepoint or with their whole
+//!    transaction.
+//! 3. A [`ChangePosition`] names the last transaction that the feed returned. For each stream it
+//!    has a position at or above which all records of later transactions lie. So a feed can
+//!    continue from a position after a crash. If the log was trimmed above the position, the feed
+//!    fails with `Error::ChangesGap`.
 //!
 //! A feed stores nothing on the device, so a crash leaves nothing of it: the caller stores
 //! positions.
@@ -31,7 +34,7 @@ use std::task::{Context, Poll};
 /// Beginning of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangesFrom {
-    /// At the oldest transaction from which on the log still has every transaction.
+    /// At the oldest transaction that the log still has together with all later transactions.
     Oldest,
     /// At the first transaction that commits after the call.
     Now,
@@ -46,8 +49,8 @@ pub enum NewValue {
     /// The key has this value.
     Value(Vec<u8>),
     /// The new value is the former value, in which the `replaced` bytes that begin at `offset` are
-    /// replaced by `bytes`. Only in the paged engine, and only if the transaction began to write
-    /// when its database recorded no whole values: see
+    /// replaced by `bytes`. Only the feed of the paged engine has patches, and only for a
+    /// transaction that began to write while its database did not log whole values: see
     /// [`Database::changes`](crate::Database::changes).
     Patch {
         /// Offset of the first byte that changed.
@@ -70,8 +73,8 @@ pub enum OldValue {
     /// The key had this value.
     Value(Vec<u8>),
     /// The log does not have the former value. The memory engine logs no former values. The paged
-    /// engine logs none for a value in pages of its own, and none together with a
-    /// [`NewValue::Patch`].
+    /// engine logs no former value that is so long that it has pages of its own, and none together
+    /// with a [`NewValue::Patch`].
     NotLogged,
 }
 
@@ -115,10 +118,10 @@ pub enum Change {
         /// Name of the table.
         name: Arc<str>,
     },
-    /// A table that was empty was loaded in bulk
-    /// ([`Database::bulk_load`](crate::Database::bulk_load)). Only in the paged engine, whose log
-    /// has the pages of a load and not its keys: a program that needs the keys reads the table. The
-    /// memory engine gives a [`Change::Row`] for each key.
+    /// An empty table was loaded in bulk ([`Database::bulk_load`](crate::Database::bulk_load)).
+    /// Only in the paged engine, whose log has the pages of a load and not its keys: a program that
+    /// needs the keys reads the table. The feed of the memory engine has a [`Change::Row`] for each
+    /// key.
     TableLoaded {
         /// Number of the table.
         table: TableId,
@@ -147,9 +150,9 @@ pub(crate) fn with_renames(mut changes: Vec<Change>) -> Vec<Change> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommittedTransaction {
-    /// The transaction's place in the order of commits, which its commit returned.
+    /// The commit stamp that the transaction's commit returned: its place in the order of commits.
     pub stamp: CommitStamp,
-    /// The transaction's changes in the order in which it made them. The memory engine gives one
+    /// The transaction's changes in the order in which it made them. The memory engine has one
     /// change for each key.
     pub changes: Vec<Change>,
 }
@@ -159,7 +162,7 @@ pub(crate) trait EngineFeed: Send + fmt::Debug {
     /// Returns the next transaction, if one is available. Otherwise the waker of `context`, if
     /// there is a context, is called when a transaction may be available.
     fn poll_next(&mut self, context: Option<&mut Context<'_>>) -> Poll<Result<CommittedTransaction>>;
-    /// The position after the last transaction that was given.
+    /// The position after the last transaction that the feed returned.
     fn position(&self) -> ChangePosition;
 }
 
@@ -195,8 +198,8 @@ impl Changes {
     /// Returns the next transaction; blocks until there is one.
     ///
     /// # Errors
-    /// Those of [`Changes::try_next`]; `Error::Closed` if the database was closed and all that is
-    /// durable was given, `Error::Poisoned` if it has failed.
+    /// Those of [`Changes::try_next`]; `Error::Closed` if the database was closed and the feed has
+    /// returned every durable transaction; `Error::Poisoned` if the database has failed.
     #[expect(clippy::should_implement_trait, reason = "a feed has no end at which an iterator would stop")]
     pub fn next(&mut self) -> Result<CommittedTransaction> {
         let feed = &mut self.feed;

@@ -45,7 +45,7 @@ pub(crate) const INCREMENT: &str = "katydid.increment";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Base {
     pub(crate) id: Id,
-    /// Pages with a page LSN of at least this may differ from the pages of the base.
+    /// Pages with at least this page LSN may differ from the pages of the base.
     pub(crate) changed_from: Lsn,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Unopened {
 #[derive(Debug)]
 pub(crate) struct Extension {
     pub(crate) log: ExtendedLog,
-    /// Ends of the streams.
+    /// For each stream, the end of the log that is appended.
     pub(crate) cuts: Vec<Cut>,
     /// Paged engine: number of pages that the database file needs for the added log.
     pub(crate) pages: u64,

@@ -24,8 +24,8 @@
 //! 2. A key that was deleted by a record below a noted end has a tombstone with a timestamp. (3)
 //!    writes this tombstone, because (1) keeps it. So no older version in the kept log of another
 //!    stream brings the key back.
-//! 3. Each version that (3) has written is durable before (6), with all its dependencies; if one is
-//!    not, (6) does not happen. So no lost transaction is in a checkpoint.
+//! 3. Before (6), each version that (3) has written is durable, with all its dependencies. If this
+//!    fails, the checkpoint is given up. So no lost transaction is in a checkpoint.
 //!
 //! A crash before (6) leaves the former checkpoint with all of the log that it needs; a crash after
 //! (6) leaves more log and files than needed. After a failure before (6) the files of the attempt
@@ -178,8 +178,9 @@ impl Engine {
     /// Durability does not need this checkpoint: the log has everything, and the next opening reads
     /// the log. The checkpoint saves that reading, and costs a second copy of all rows until the
     /// former one is removed. So the last checkpoint is left out if the opening has only read, or
-    /// if the log is short compared with the rows ([`LOG_SHARE`]). A device without room for the
-    /// checkpoint is no failure to close. No other operation of the opening runs meanwhile.
+    /// if the log is short compared with the rows ([`LOG_SHARE`]). If the device has no room for
+    /// the checkpoint, closing succeeds without it. No other operation of the opening runs
+    /// meanwhile.
     pub(super) fn last_checkpoint(&self) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         let is_worth_it = self.uncovered.has_appended(&self.log)
@@ -197,7 +198,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Prevents checkpoints, and so trims of the log, until the returned guard is dropped.
+    /// Prevents checkpoints until the returned guard is dropped. Because only checkpoints trim the
+    /// log, the guard also prevents trims.
     pub(crate) fn without_checkpoints(&self) -> impl Drop + '_ {
         self.schedule.turn.lock()
     }

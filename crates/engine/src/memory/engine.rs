@@ -108,8 +108,8 @@ impl LogView for View {
     }
 }
 
-/// A transaction whose record, if it wrote anything, is in the log, and which may not be durable
-/// yet.
+/// A committed transaction, which may not be durable yet. If it wrote anything, its record is in
+/// the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Committed {
     /// End of the transaction's record; `None` if it wrote nothing.

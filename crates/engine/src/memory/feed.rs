@@ -1,19 +1,20 @@
 //! The feed of the memory engine: the records of all streams, in the order of their stamps.
 //!
-//! A transaction is one record of one stream. The order is that of the stamps, and a transaction
-//! takes its stamp when it begins. So after a record is durable, a record with a lower stamp may
-//! still be appended, in the same stream or in another. The feed works in rounds. A round finds a
-//! stamp below which no record can be appended any more (a *horizon*), then notes the end of each
-//! stream. The round gives the records below the horizon when all streams are durable up to the
-//! noted ends. Invariants:
+//! A transaction has one record, in one stream. The feed returns transactions in the order of their
+//! stamps, and a transaction takes its stamp when it begins. So after a record is durable, a record
+//! with a lower stamp may still be appended, in the same stream or in another. The feed works in
+//! rounds. A round finds a stamp below which no record can be appended any more (a *horizon*), then
+//! notes the end of each stream. The feed returns the round's records, those below the horizon,
+//! when all streams are durable up to the noted ends. Invariants:
 //!
-//! 1. The horizon is at most the bound of a reader that begins, and at most the stamp of each
-//!    transaction whose versions are in place and that has not ended (`Slots::in_flight_below`). A
-//!    transaction that is still reading takes a new stamp before it puts versions in place. So
-//!    every record below the horizon lies below the ends, which are noted afterwards.
+//! 1. The horizon is at most the bound of a reader that begins at the same moment, and at most the
+//!    stamp of each transaction whose versions are in place and that has not ended
+//!    (`Slots::in_flight_below`). A transaction that is still reading takes a new stamp before it
+//!    puts versions in place. So every record below the horizon lies below the ends, which are
+//!    noted afterwards.
 //! 2. Each dependency of a record has a lower stamp or was in the log before the record. So the
-//!    dependency lies below the ends, and is durable when the record is given. If a record of an
-//!    earlier opening has lost a dependency, the feed drops the record, as recovery does.
+//!    dependency lies below the ends, and is durable when the feed returns the record. If a record
+//!    of an earlier opening has lost a dependency, the feed drops the record, as recovery does.
 //! 3. No wake-up is lost: if a transaction that has not ended holds the horizon back, the feed
 //!    registers its waker with [`FeedWakers`] and then computes the horizon once more. A thread
 //!    that ends a transaction notifies the registered wakers.
@@ -38,7 +39,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 /// Maximum bytes of the payloads that are kept in memory for records that the feed has read and not
-/// yet given.
+/// yet returned.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Feeds that wait for the end of a transaction (invariant 3).
@@ -100,8 +101,8 @@ pub(super) struct Named {
     pub(super) since: CommitStamp,
 }
 
-/// Names of tables: those that the feed has given, and those of the present tables, which may be of
-/// transactions that the feed gives later.
+/// Names of tables: those in the changes that the feed has returned, and those of the present
+/// tables. A transaction that the feed returns later may have given a present table its name.
 pub(super) type Names = HashMap<TableId, Named>;
 
 /// A round of the feed.
@@ -117,9 +118,9 @@ struct Round {
 pub(crate) struct MemoryFeed {
     engine: Arc<Engine>,
     followers: Vec<Follower>,
-    /// Transactions up to this stamp were given, or lie before the beginning of the feed. The stamp
-    /// is never above the greatest durable stamp, because the stamps of the next opening begin
-    /// there.
+    /// Transactions up to this stamp were returned, or lie before the beginning of the feed. The
+    /// stamp is never above the greatest durable stamp, because the stamps of the next opening
+    /// begin there.
     stamp: CommitStamp,
     /// The greatest stamp that was read.
     seen: CommitStamp,
@@ -138,8 +139,8 @@ impl Engine {
         let is_now = *from == ChangesFrom::Now;
         let (stamp, from) = match from {
             ChangesFrom::Oldest => (CommitStamp::new(self.trimmed_stamp.load(Ordering::Acquire)), starts),
-            // The feed also gives the records that are already in the log and have a greater stamp
-            // than this.
+            // The feed also returns the records that are already in the log and have a greater
+            // stamp than this.
             ChangesFrom::Now => (CommitStamp::new(self.horizon(None)?.before().get()), starts),
             ChangesFrom::Position(position) => {
                 if position.from.len() != starts.len() {
@@ -372,7 +373,8 @@ fn change(names: &mut Names, stamp: CommitStamp, write: &LoggedWrite<'_>) -> Cha
         }
         None => {
             // The record has only the name. Several tables may have had the name one after the
-            // other, and a table may get it later. The last one before this transaction is dropped.
+            // other, and a table may get it later. The dropped table is the last one that had the
+            // name before this transaction.
             let had = names.iter().filter(|(_, named)| named.name == name && named.since < stamp);
             let table = had.max_by_key(|(_, named)| named.since).map(|(table, _)| *table);
             Change::TableDropped { table, name }

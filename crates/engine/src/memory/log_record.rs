@@ -61,7 +61,7 @@ impl Malformed {
     }
 }
 
-/// Decodes a payload. Total: `payload` may be any bytes.
+/// Decodes a payload. `payload` may be any bytes: no input causes a panic.
 pub(crate) fn decode(payload: &[u8]) -> LoggedWrites<'_> {
     LoggedWrites { rest: payload, failed: false }
 }

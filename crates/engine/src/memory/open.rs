@@ -212,7 +212,7 @@ impl EngineFiles for MemoryDatabase {
         }
     }
 
-    /// There is nothing to compact, because a checkpoint has only rows.
+    /// Changes nothing: a checkpoint has only rows, so there is no free space to remove.
     fn compact(
         directory: &Arc<dyn Directory>,
         control: &Control,

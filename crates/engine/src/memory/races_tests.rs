@@ -143,7 +143,8 @@ fn a_removal_between_the_places_of_two_streams_stays() {
 }
 
 /// A transaction has its versions in place, and is about to append its record, when a transaction
-/// with a greater stamp becomes durable. The feed gives the transaction with the lower stamp first.
+/// with a greater stamp becomes durable. The feed returns the transaction with the lower stamp
+/// first.
 #[test]
 fn the_feed_waits_for_a_transaction_that_is_about_to_be_appended() {
     let device = SimDevice::new(1);

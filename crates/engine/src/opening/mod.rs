@@ -4,7 +4,7 @@
 //! Any thread may call this code. **Identity.** Each opening has a number that no other opening of
 //! this process has. Tables, sessions, savepoints and transactions carry it, and the public handles
 //! compare the numbers when one of these objects is passed to another. A database's own id does not
-//! tell openings apart: it is stored in the directory, so the next opening and a copy of the
+//! distinguish openings: the id is stored in the directory, so the next opening and a copy of the
 //! directory also have it.
 //!
 //! **End.** [`Opening::close`] goes through these phases, on one thread:
@@ -26,8 +26,8 @@
 //! Invariants:
 //!
 //! 1. When [`Opening::close`] returns, nothing of this opening changes the directory any more, and
-//!    the directory's lock is released. The gate's own end, which refuses and drains the device's
-//!    calls, backs this up.
+//!    the directory's lock is released. As a second safeguard, closing the gate refuses later
+//!    device calls and waits for those under way.
 //! 2. Every call of [`Opening::close`] waits for the first one, and returns the outcome of the
 //!    first one. Only a call from inside the closing thread, which cannot wait for itself, returns
 //!    `Error::Closed` at once.
@@ -97,8 +97,8 @@ pub(crate) struct Opening {
     id: OpeningId,
     phase: AtomicU8,
     calls: Calls,
-    /// The threads that run bodies of `transact_async`. Closing tells them to end, and does not
-    /// wait for them.
+    /// The threads that run bodies of `transact_async`. Closing makes them end, and does not wait
+    /// for their end.
     pub(crate) bodies: BodyThreads,
     /// The open transactions, and the latencies of commits.
     pub(crate) observed: Observed,

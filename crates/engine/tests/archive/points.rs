@@ -205,7 +205,8 @@ fn a_point_before_a_compaction_is_restored_from_a_stretch_that_ends_behind_it() 
     assert_eq!(rows_of(&to).len(), 601);
 }
 
-/// A restore does not make the pages again that a compaction before the backup has given back.
+/// A compaction before the backup has given pages back to the file system. A restore does not make
+/// these pages again.
 #[test]
 fn a_restored_file_is_no_longer_than_the_log_since_the_backup_requires() {
     let device = SimDevice::new(6);

@@ -22,14 +22,14 @@ pub enum Harm {
     Zero(usize),
     /// A sector, or a page, is exchanged with another one of the same file.
     Swap(usize),
-    /// A sector, or a page, has its content of an earlier moment, which has this number: later
-    /// writes of the sector or page were lost.
+    /// A sector, or a page, has its content of the earlier moment with this number: later writes of
+    /// the sector or page were lost.
     Older(usize, usize),
     /// A file is cut at this sector.
     Cut,
     /// A file is extended with zeros, or with random bytes.
     Extend(bool),
-    /// A whole file has its content of an earlier moment, which has this number.
+    /// A whole file has its content of the earlier moment with this number.
     OlderFile(usize),
     /// A file is replaced by the file of the same name of another database.
     Foreign,

@@ -52,7 +52,7 @@ pub(crate) fn manifest_samples() -> Vec<Vec<u8>> {
     vec![MANIFEST_SAMPLE.to_vec()]
 }
 
-/// Decodes a manifest with a mended checksum.
+/// Decodes `input` as a manifest, after mending its checksum.
 pub(crate) fn manifest(input: &[u8]) {
     let mut bytes = input.to_vec();
     bytes.resize(MANIFEST, 0);

@@ -4,7 +4,8 @@
 //! This module does not depend on the engine: callers pass rows in and read rows back. The files
 //! are in the folder `checkpoints`: `part-<number>-<part>`, and `manifest-<number>`. (There is no
 //! folder for each checkpoint, because folders cannot be listed or removed through [`Directory`].)
-//! Threads: the one that takes the checkpoint, and one for each part.
+//! The thread that takes or reads the checkpoint runs this code, and several threads run the code
+//! of parts.
 //!
 //! Invariants:
 //!
@@ -12,7 +13,7 @@
 //!    after its manifest, parts and their names are durable. Files of any other number have no
 //!    meaning and may be removed.
 //! 2. Files of the checkpoint that the control file names are never written.
-//! 3. Room in a file is prepared before bytes are written to it: a full device causes
+//! 3. Room in a file is prepared before bytes are written to it. So a full device causes
 //!    `Error::NoSpace` and does not shut the gate.
 //! 4. A checksum is compared before the bytes that it covers are used. The checksum of each head
 //!    covers the length of the payload, so no memory is allocated for an unchecked length.

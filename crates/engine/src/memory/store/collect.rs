@@ -4,7 +4,7 @@
 //! records of the queue. So queues get shorter as soon as the horizon allows it, and no thread
 //! stops for a collection. Invariants:
 //!
-//! 1. A version is cut off only if a newer version was written below the horizon: a transaction
+//! 1. A version is cut off only if a newer version was written below the horizon. So a transaction
 //!    that reads now or later finds the newer one.
 //! 2. A tombstone is removed only when it is durable, lies below the horizon, is the only version
 //!    of its record, and no [`KeepTombstones`] guard exists. The gap that the record leaves then

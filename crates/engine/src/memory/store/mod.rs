@@ -9,10 +9,11 @@
 //! below which no version changes any more (`Slots`). The order of all transactions is that of
 //! their timestamps.
 //!
-//! Ranks within this engine, below transaction-level waits: rank 5: the queues of the collector;
-//! rank 6: an index's directory, then one leaf, then a shard of its hash table; rank 7: the map of
-//! tables; rank 8: a record's chain. No thread waits for a transaction while it holds one of these
-//! latches. As far as possible, values are neither copied nor dropped under a chain's latch.
+//! The latches of the store have ranks 5 and 6 of the table in `docs/ARCHITECTURE.md`. Rank 5: a
+//! queue of the collector. Rank 6, in this order: the directory of an index, one leaf of the index,
+//! a shard of the index's hash table, the map of tables, the chain of a record. No thread waits for
+//! a transaction while it holds one of these latches. As far as possible, values are neither copied
+//! nor dropped under a chain's latch.
 
 mod backoff;
 mod collect;

@@ -1,7 +1,8 @@
 //! The versions of one key, and the rules for reading, adding and cutting off versions.
 //!
-//! The latch of a record guards its chain. Its rank is 8, after the index's latches; a thread that
-//! holds it takes no other latch and waits for nothing. The chain itself does no I/O. Invariants:
+//! The latch of a record guards its chain. A thread may take this latch while it holds latches of
+//! an index. A thread that holds it takes no other latch and waits for nothing. The chain itself
+//! does no I/O. Invariants:
 //!
 //! 1. Versions are in the order of their timestamps; only the newest, the head, may be undecided or
 //!    aborted.

@@ -37,7 +37,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A slot of a store, and the bytes charged to its transaction, until this is dropped.
+/// Holds a slot of a store, and the bytes charged to the slot's transaction, until dropped.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) store: ShardRef<Store>,
@@ -298,8 +298,8 @@ impl ActiveTxn {
         self.add_write(table, (hash, key), Some(value), record, expected)
     }
 
-    /// Sets the value of `key` if it has none. Fails with `KeyExists` if it has one, after
-    /// everything seen so far, including this key, was validated at one timestamp.
+    /// Sets the value of `key` if it has none. If it has one, validates everything seen so far,
+    /// including this key, at one timestamp, and then fails with `KeyExists`.
     pub(crate) fn insert(&mut self, table: &Arc<Table>, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_writable()?;
         let hash = table.index.hash(key);

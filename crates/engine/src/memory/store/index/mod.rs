@@ -3,8 +3,9 @@
 //! Any thread runs this code. The directory maps lower fences to leaves; the first leaf begins at
 //! the empty key. A thread takes the directory's latch exclusively only to split a full leaf or to
 //! join an empty one with its neighbour. A thread that holds a leaf's latch holds the directory's
-//! latch shared. No thread waits for a transaction under these latches. Rank 6: directory, then one
-//! leaf, then a shard of the hash table or a chain.
+//! latch shared. No thread waits for a transaction under these latches. These latches have rank 6,
+//! in this order: the directory's latch, then that of one leaf, then that of a shard of the hash
+//! table or of a chain.
 
 mod fence;
 mod leaf;
