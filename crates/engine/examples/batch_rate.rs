@@ -84,8 +84,8 @@ struct Case {
 }
 
 impl Case {
-    /// Factor by which a run of this case has more keys than a run that reads from the device. A
-    /// run that reads from memory would be too short without it.
+    /// Factor by which a run of this case has more keys than a run that reads from the device.
+    /// Without this factor a run that reads from memory would be too short.
     fn length(self) -> u64 {
         match (self.work, self.page_cache) {
             (Work::Cached, _) => 128,

@@ -25,9 +25,9 @@ impl Database {
     /// missing, and must be empty.
     ///
     /// The copy is a database of its own, with an id of its own. The copy shows the database at one
-    /// moment after the call began. It contains every transaction that was durable when the call
-    /// began; it contains any other transaction whole or not at all. The copy can be opened, or
-    /// kept and restored ([`Database::restore`]).
+    /// moment after the call began. The copy contains every transaction that was durable when the
+    /// call began, and any other transaction whole or not at all. The copy can be opened, or kept
+    /// and restored ([`Database::restore`]).
     ///
     /// Checkpoints go on during the copy. Until the copy is complete, the database keeps the log
     /// that it had when the call began and all log appended since, at most

@@ -1,7 +1,7 @@
-//! A clock that is cheap to read. It measures how long transactions have been open.
+//! A clock that is cheap to read, and that measures how long transactions have been open.
 //!
-//! Any thread may read it. On Linux the clock moves in steps of the kernel's tick, 1 to 10 ms. A
-//! reading takes about 5 ns, while a reading of the precise clock takes up to 80 ns; every
+//! Any thread may read the clock. On Linux the clock moves in steps of the kernel's tick, 1 to 10
+//! ms. A reading takes about 5 ns, while a reading of the precise clock takes up to 80 ns; every
 //! transaction takes two readings when it begins. On other systems this module reads the precise
 //! clock. Readings never decrease.
 

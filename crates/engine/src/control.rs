@@ -12,7 +12,7 @@
 //!    after creation.
 //! 2. Magic, version, checksum and sequence have the same offsets in all versions.
 //! 3. The file gets its name only when both slots are durable. So a file of this name without a
-//!    valid slot is corrupt and not an unfinished creation, and is never written over.
+//!    valid slot is corrupt: it is no unfinished creation, and no opening writes over it.
 //!
 //! A crash during an update leaves the old state or the new one. A crash during the creation leaves
 //! no control file, hence no database. If there is a control file, the database is whole, because

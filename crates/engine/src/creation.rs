@@ -25,8 +25,7 @@ use crate::paged::{first_pages, space};
 use katydid_device::Directory;
 use katydid_wal::{Kind, Lsn, OpenError, ReadError, StreamInspection, inspect};
 
-/// Refuses a directory without a control file if it holds anything that no interrupted creation
-/// leaves.
+/// Refuses a directory without a control file if it holds more than an interrupted creation leaves.
 ///
 /// # Errors
 /// `Error::Corrupt` with the name of the control file and the evidence; `Error::LogOpen` if a file

@@ -27,9 +27,9 @@ use std::sync::Arc;
 /// Maximum bytes of each log segment, and of the log's reserve, of a database in memory.
 const IN_MEMORY_LOG_BYTES: u64 = 1 << 20;
 
-/// A handle of an open database. It is cheap to clone, and all clones are handles of one database.
-/// The database is closed by [`Database::close`], or when the last clone, transaction, session and
-/// commit future are dropped.
+/// A handle of an open database. A handle is cheap to clone, and all clones are handles of one
+/// database. The database is closed by [`Database::close`], or when the last clone, transaction,
+/// session and commit future are dropped.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {

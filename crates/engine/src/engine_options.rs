@@ -35,11 +35,11 @@ pub struct PagedOptions {
     pub cache_bytes: usize,
     /// Method of reading and writing pages. Default: [`Method::Buffered`], through the system's
     /// page cache, so that free memory holds pages. [`Method::Direct`] bypasses the system's page
-    /// cache, so no page is in memory twice. It suits a process that may use most of the machine's
-    /// memory for `cache_bytes`. [`Method::Uring`] is like `Direct`, and has the reads of a scan or
-    /// batch in flight together. Commits are equally durable with all methods. The log has an
-    /// option of its own ([`LogOptions::method`](crate::LogOptions::method)). Each opening may
-    /// choose another method.
+    /// cache, so no page is in memory twice. `Direct` suits a process that may use most of the
+    /// machine's memory for `cache_bytes`. [`Method::Uring`] is like `Direct`, and has the reads of
+    /// a scan or batch in flight together. Commits are equally durable with all methods. The log
+    /// has an option of its own ([`LogOptions::method`](crate::LogOptions::method)). Each opening
+    /// may choose another method.
     pub page_method: Method,
     /// Bytes of undo kept in memory per transaction. Default 1 MiB. Transactions below this limit
     /// roll back without reading the log; larger ones read the rest of their undo from the log.

@@ -10,8 +10,8 @@
 //! Each transaction that writes also inserts a row of its own, its mark. After the crash and a
 //! recovery, the marks say which transactions survived. These rules are checked:
 //!
-//! 1. Every acknowledged transaction survived. Every transaction whose writes an acknowledged
-//!    reader has read survived as well.
+//! 1. Every acknowledged transaction survived. So did every transaction whose writes an
+//!    acknowledged reader has read.
 //! 2. No transaction survived that was refused, rolled back, or never committed.
 //! 3. If the survivors are replayed in the order of their commit stamps, each survivor reads the
 //!    values that it has read in the run, and all survivors together leave exactly the rows found.

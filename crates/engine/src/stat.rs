@@ -265,8 +265,8 @@ pub struct LogStat {
     pub pinned_by: Pin,
     /// Bytes of log between the first position that the database needs and the end.
     pub bytes: u64,
-    /// Bytes of log that only pins keep, for example the pin of a backup. They lie below the first
-    /// position that the database needs.
+    /// Bytes of log that only pins keep, for example the pin of a backup. These bytes lie below the
+    /// first position that the database needs.
     pub pinned_bytes: u64,
     /// The named consumers.
     pub consumers: Vec<katydid_wal::ConsumerStat>,

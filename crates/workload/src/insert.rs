@@ -1,4 +1,4 @@
-//! Transactions that insert one key each. Keys never repeat. This is the workload of a log.
+//! Transactions that insert one key each: the workload of a log. Keys never repeat.
 
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::store::{Result, Transaction};

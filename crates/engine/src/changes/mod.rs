@@ -73,8 +73,8 @@ pub enum OldValue {
     /// The key had this value.
     Value(Vec<u8>),
     /// The log does not have the former value. The memory engine logs no former values. The paged
-    /// engine logs no former value that is so long that it has pages of its own, and none together
-    /// with a [`NewValue::Patch`].
+    /// engine does not log a former value that is long and has pages of its own, or one that a
+    /// [`NewValue::Patch`] changed.
     NotLogged,
 }
 

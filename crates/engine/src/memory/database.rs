@@ -5,7 +5,7 @@
 //! 1. A thread changes the catalog only while it holds `ddl`, and the change is durable before it
 //!    releases `ddl`.
 //! 2. `tables` has the tables of the catalog, except while a change is under way.
-//! 3. A table is dropped only while no transaction uses it or can begin to use it.
+//! 3. When a table is dropped, no transaction uses it any more, and none can begin to use it.
 
 use super::engine::Engine as MemoryEngine;
 use super::feed::Named;

@@ -227,8 +227,8 @@ fn a_restored_file_is_no_longer_than_the_log_since_the_backup_requires() {
     assert_eq!(rows_of(&to).len(), 1);
 }
 
-/// A restored database is another database than its source. It can be written to, backed up and
-/// archived.
+/// A restored database is another database than its source. The restored database can be written
+/// to, backed up and archived.
 #[test]
 fn a_restored_database_goes_on() {
     ENGINES.into_iter().for_each(goes_on);

@@ -330,8 +330,9 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Returns whether no view sees the attempt, and no transaction sees the keys that it locked.
-    /// With `LockRelease::AfterDurable` a commit that fails is never shown, and keeps its locks.
+    /// Returns whether the attempt is hidden: no view sees it, and no transaction sees the keys
+    /// that it locked. With `LockRelease::AfterDurable` a commit that fails is never shown, and
+    /// keeps its locks.
     fn is_hidden(&self, number: usize) -> bool {
         self.attempts[number].failed
             && self.machine.engine() == EngineKind::Paged

@@ -125,8 +125,8 @@ impl Subject {
             common::closed(database);
             image = disk.image();
         }
-        // The checkpoints are counted, because a log in NVRAM that is full makes checkpoints of its
-        // own.
+        // The checkpoints are counted, because a full log in NVRAM causes checkpoints that the test
+        // did not ask for.
         let before_checkpoint = earlier.partition_point(|(_, checkpoints)| *checkpoints < last);
         let earlier = earlier.into_iter().map(|(image, _)| image).collect();
         Subject { kind, states, within, image, earlier, before_checkpoint }

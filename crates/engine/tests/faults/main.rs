@@ -46,7 +46,7 @@ pub struct Setting {
     pub release: LockRelease,
     /// I/O method. A further method is a further line in [`Setting::all`].
     pub method: Method,
-    /// Method of the paged engine's pages. It alternates from setting to setting.
+    /// Method of the paged engine's pages. This method alternates from setting to setting.
     pub page_method: Method,
     /// Number of streams of the log; 1 in the paged engine.
     pub streams: u16,

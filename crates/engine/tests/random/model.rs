@@ -2,8 +2,8 @@
 //!
 //! In the paged engine, under strict two-phase locking, the order of commit records is a serial
 //! order: if two transactions conflict, one of them appends its commit record before the other gets
-//! the lock. So the committed transactions are replayed on the model in the order of their commit
-//! stamps, which is the order of the commit records, and every point or range that a transaction
+//! the lock. So the test replays the committed transactions on the model in the order of their
+//! commit stamps, which is the order of the commit records. Every point or range that a transaction
 //! read must be what the model holds at that moment. Each transaction writes, so each has a commit
 //! record and a stamp of its own.
 //!

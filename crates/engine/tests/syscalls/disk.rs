@@ -1,5 +1,5 @@
-//! A model of a disk that keeps what POSIX promises, and no more. It makes the states that a crash
-//! of the machine may leave after any prefix of a trace.
+//! A model of a disk that keeps what POSIX promises, and no more. The model makes the states that a
+//! crash of the machine may leave after any prefix of a trace.
 //!
 //! The model does no I/O, and one thread uses it. The model is strict where file systems keep more:
 //! syncing a new file does not keep its name, a write without a sync keeps nothing, and a sync

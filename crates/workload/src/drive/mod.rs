@@ -213,8 +213,8 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Number of transactions acknowledged.
     pub transactions: u64,
-    /// Transactions that rolled back on purpose. They are not acknowledged, but they count towards
-    /// a limited number of transactions.
+    /// Transactions that rolled back on purpose. These transactions are not acknowledged, but count
+    /// towards a limited number of transactions.
     pub rolled_back: u64,
     /// Number of times that a request met a conflict, or read something inconsistent, and was run
     /// again.

@@ -1,5 +1,5 @@
-//! Hands out the numbers of new records, and knows the number below which all are acknowledged, so
-//! that a reader never looks for a record whose insert is still in flight.
+//! Hands out the numbers of new records, and knows the number below which all are acknowledged. So
+//! a reader never looks for a record whose insert is still in flight.
 //!
 //! All threads share the counter. `next` is one `fetch_add`. An acknowledgement sets a flag in a
 //! ring, and a thread that finds the latch free advances the frontier over the flags that are set.

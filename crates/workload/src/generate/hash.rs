@@ -1,5 +1,5 @@
-//! The hash that scatters record numbers. It equals YCSB's hash bit for bit, so keys and popular
-//! records are those of YCSB.
+//! The hash that scatters record numbers. This hash equals YCSB's hash bit for bit, so keys and
+//! popular records are those of YCSB.
 
 /// FNV-1a of the eight bytes of `value`, lowest byte first, as a non-negative `i64`.
 pub fn fnv64(value: u64) -> u64 {

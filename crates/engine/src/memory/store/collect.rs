@@ -59,8 +59,8 @@ impl Queue {
 /// Limit up to which queued records are pruned.
 #[derive(Debug, Clone, Copy)]
 enum Reach {
-    /// The horizon as last computed. It is computed again after [`HORIZON_EVERY`] transactions at
-    /// the earliest.
+    /// The horizon that was computed last. The next one is computed after [`HORIZON_EVERY`]
+    /// transactions at the earliest.
     Known,
     /// The present horizon.
     Now,
@@ -70,8 +70,8 @@ enum Reach {
 
 #[derive(Debug)]
 pub(super) struct Collector {
-    /// Latches of rank 5: a thread takes one without holding another latch, and does not hold it
-    /// while it prunes records.
+    /// Latches of rank 5. A thread takes one of them while it holds no other latch, and releases it
+    /// before it prunes records.
     queues: Box<[CachePadded<Mutex<Queue>>]>,
     keep_tombstones: AtomicUsize,
 }

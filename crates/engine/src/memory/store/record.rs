@@ -8,9 +8,9 @@
 //!    aborted.
 //! 2. A version's read timestamp (`rts`) is at least the timestamp of every validated transaction
 //!    that has read the version. `base_rts` is at least the timestamp of every validated
-//!    transaction that has found no version. A version is put above another only at a timestamp
-//!    that is not below the other's `rts`. So the version that was read at a timestamp stays the
-//!    version at that timestamp.
+//!    transaction that has found no version. A version is put above another only at a timestamp of
+//!    at least the other's `rts`. So the version that was read at a timestamp stays the version at
+//!    that timestamp.
 //! 3. No version is put on top of an undecided one: a later writer waits for the status of that
 //!    version, and an earlier writer is refused.
 //! 4. A chain that is `gone` is no longer in any index, and stays empty. A thread that finds such a

@@ -81,7 +81,7 @@ fn record_bytes(key: &[u8], record: Option<&Arc<Record>>) -> usize {
     if record.is_none() { key.len() + RECORD_BYTES } else { 0 }
 }
 
-/// A value and the timestamp of its version. Both are `None` if the key has no value.
+/// A value and the timestamp of its version; `(None, None)` if the key has no value.
 pub(super) type FoundValue = (Option<Value>, Option<Timestamp>);
 
 /// A point in a transaction to which it can roll back.

@@ -5,8 +5,8 @@
 //! 1. Entries are in the order of their keys. A gap is the interval between two neighbouring keys.
 //!    The first gap begins at the leaf's lower fence; the last gap, `top`, ends at its upper fence.
 //! 2. A gap's read timestamp (`rts`) is at least the timestamp of every validated transaction that
-//!    has found no key in the gap. A key is inserted into a gap only at a timestamp that is not
-//!    below this `rts`; both halves of the gap and the new record get the same `rts`. When a key is
+//!    has found no key in the gap. A key is inserted into a gap only at a timestamp of at least
+//!    this `rts`; both halves of the gap and the new record get the same `rts`. When a key is
 //!    removed, its two gaps become one, with the greatest of the two gaps' `rts` and the key's
 //!    `rts`.
 //! 3. The `rts` of a gap is raised under the leaf's shared latch. Gaps are split and joined under

@@ -18,7 +18,7 @@ pub(super) const SHARDS: usize = 64;
 const PLACES_MIN: usize = 16;
 
 struct Entry {
-    /// Hash of the record's key. It is kept here so that growing the array touches no record.
+    /// Hash of the record's key, kept here so that growing the array touches no record.
     hash: u64,
     record: Arc<Record>,
 }
