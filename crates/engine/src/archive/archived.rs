@@ -137,7 +137,7 @@ impl Archived {
             })?;
             reached = reached.max(to);
         }
-        // Sort, because files that a user copied together from several archives may overlap.
+        // Files that a user copied from several archives into one directory may overlap.
         places.sort_by_key(|place| (place.at.head.to, place.at.head.from));
         let mut latest = SystemTime::UNIX_EPOCH;
         for place in &mut places {

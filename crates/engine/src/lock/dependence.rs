@@ -31,18 +31,18 @@
 //! durable up to that value before it is acknowledged, so no program learns k's new value before it
 //! is durable. If e were published after the removal, R could be granted in between, read the
 //! bucket's old value, and be acknowledged as a read-only transaction. A crash would then undo the
-//! value that R has reported. W's own dependencies are not recorded here: each record of W lies
-//! above the commit records on which W depended when it appended the record (`Writer::depend_on`),
-//! so a log that is durable up to e includes those commit records.
+//! value that R has reported. W's own dependencies are not recorded here. Each record of W lies
+//! above the commit records on which W depended when it appended the record (`Writer::depend_on`).
+//! So a log that is durable up to e includes those commit records.
 //!
 //! For most intervals a table's newest commit end is far above the commit ends on which the holder
 //! really depends. After the holder of an interval has read the interval's keys, it may use a lower
-//! value instead (`LockSpace::dependence_of`): the greatest of the buckets of the keys that it has
-//! found, and of the newest commit that has removed a key of the table. The lower value suffices,
-//! because a reader sees W's change of k as k's value or as k's absence. If k is present, W
-//! published k's bucket before it released k. If k is absent, a transaction W' has removed it,
-//! where W' is W or later than W. W' published the removal before it released k, and its commit end
-//! is not below W's: W' is W, or W' depended on W.
+//! value instead (`LockSpace::dependence_of`). This value is the greatest of the buckets of the
+//! keys that the holder has found, and of the newest commit that has removed a key of the table.
+//! The lower value suffices, because a reader sees W's change of k as k's value or as k's absence.
+//! If k is present, W published k's bucket before it released k. If k is absent, a transaction W'
+//! has removed it, where W' is W or later than W. W' published the removal before it released k,
+//! and its commit end is not below W's: W' is W, or W' depended on W.
 //!
 //! Dependencies are not stored on the device, and need not be: after recovery everything visible is
 //! durable.

@@ -260,10 +260,10 @@ impl LockSpace {
     }
 
     /// Returns the commit end on which a holder of an interval depends, if `keys` are all keys in
-    /// the interval. The holder depends on the transactions that wrote these keys, and on each
-    /// transaction that removed a key of the table, because a removed key leaves no trace, and may
-    /// have been in the interval. The result is not above the commit end that the grant of the
-    /// interval has returned.
+    /// the interval. The holder depends on the transactions that wrote these keys. It also depends
+    /// on each transaction that removed a key of the table, because a removed key leaves no trace,
+    /// and may have been in the interval. The result is not above the commit end that the grant of
+    /// the interval has returned.
     pub(crate) fn dependence_of<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Lsn {
         let removed = Lsn::new(self.removed.load(Ordering::Acquire));
         keys.map(|key| self.point_dependence(self.hash(key))).fold(removed, Lsn::max)

@@ -6,10 +6,10 @@
 //! u32, pages of the database file u64, pages that follow u64, zeros. Numbers are little-endian.
 //! Rules:
 //!
-//! 1. A page whose LSN is below the start of the base's log is identical in the base. If a change
-//!    was not in place when the base was copied, its record lies above that start: either the
-//!    checkpoint from which the base recovers lists the page, with a recovery LSN at or above the
-//!    start, or the record was appended after that checkpoint.
+//! 1. A page whose LSN is below the start of the base's log is identical in the base, because the
+//!    record of a change that was not in place when the base was copied lies above that start.
+//!    Either the checkpoint from which the base recovers lists the page, with a recovery LSN at or
+//!    above the start, or the record was appended after that checkpoint.
 //! 2. Growth makes empty maps and pages of zeros without a record. The base may have other contents
 //!    in such a page, if a compaction shortened the file before it grew. So an increment has all
 //!    maps. The other pages that growth makes are free, and their contents have no meaning.
@@ -52,8 +52,8 @@ impl Changes {
         let mut used = 0;
         for at in (0..pages.len()).step_by(page_bytes) {
             let page = &pages[at..at + page_bytes];
-            // A page that was never written has no LSN, and neither has page 0, so they do not
-            // count as changed.
+            // Page 0 and pages that were never written have no LSN, so they do not count as
+            // changed.
             let is_changed = header::page_lsn(page) >= self.from || header::kind(page) == Some(Kind::Map);
             if is_changed && !header::page_id(page).is_none() {
                 pages.copy_within(at..at + page_bytes, used);

@@ -274,10 +274,10 @@ impl Engine {
         let part = |kind| Part { kind, begin: begin.lsn, class };
         self.barrier.separate(begin.lsn);
         let active = self.active.capture();
-        // The recovery LSN of a dirty page may lie below the start of the log, if a thread read the
-        // LSN before an earlier checkpoint and stored it in the page's frame after that checkpoint
-        // had captured the pages. No record below the start is needed, so the LSN is raised to the
-        // start.
+        // The recovery LSN of a dirty page may lie below the start of the log: a thread may read
+        // the LSN before an earlier checkpoint, and store it in the page's frame after that
+        // checkpoint has captured the pages. No record below the start is needed, so the LSN is
+        // raised to the start.
         let start = self.log.trimmed_to();
         let dirty: Vec<(u64, Lsn)> =
             self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn.max(start))).collect();

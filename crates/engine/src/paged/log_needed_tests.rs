@@ -58,8 +58,8 @@ fn rounds(device: &SimDevice, crash_at: Option<u64>) -> Result<(u64, u64)> {
     Ok((from, device.steps()))
 }
 
-/// Returns the state of the files after a crash, before an opening: the position up to which the
-/// pages need the log according to the area, the highest LSN of a page in place, and the number of
+/// Returns the state of the files after a crash, before an opening: the position that the area
+/// names, up to which the pages need the log; the highest LSN of a page in place; and the number of
 /// whole pages of the second round.
 fn in_place(device: &SimDevice) -> (Lsn, Lsn, usize) {
     let directory = device.directory();

@@ -2,7 +2,7 @@
 //!
 //! Runs on transaction threads. The rules of waiting are in [`crate::fullness`]. A checkpoint frees
 //! the log up to the first record of the oldest transaction that has not ended. If the log already
-//! begins at that record, the transaction is the log's head, and no checkpoint is taken, because a
+//! begins at that record, the transaction is the log's head. No checkpoint is then taken, because a
 //! checkpoint's records would use up the room that is kept for the end of that transaction.
 //!
 //! A transaction that then needs room waits for others to end, at most as long as for a lock. The

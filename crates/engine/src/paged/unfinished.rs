@@ -2,10 +2,10 @@
 //! again until they succeed.
 //!
 //! A rollback reads pages and appends to the log, and so does the freeing of long values after a
-//! commit. Either can meet an error that does not shut the gate: a page that cannot be read at the
-//! moment, or no space. A transaction that meets such an error is set aside here. The engine tries
-//! again to end it on the checkpoint thread, in `close`, and on each thread that needs a lock of
-//! the transaction, or log space that the transaction keeps from being freed.
+//! commit. Both can meet an error that does not shut the gate: a page that cannot be read at the
+//! moment, or a lack of space. A transaction that meets such an error is set aside here. The engine
+//! tries again to end it on the checkpoint thread, in `close`, and on each thread that needs a lock
+//! of the transaction, or log space that the transaction keeps from being freed.
 //!
 //! The transaction's own thread sets it aside. The threads named above try to end it, one at a
 //! time. Invariants:

@@ -3,11 +3,11 @@
 //! Runs at restart, when nothing else changes pages. Several threads may run it, if each page
 //! belongs to one thread, which redoes all records of the page in log order. The caller decides
 //! whether a page is `wanted`. A page must be refused exactly if every change of the page up to and
-//! including this record's is known to be durable in place: the page is not in the dirty page
-//! table, or its recovery LSN is above the record. The decision matters for correctness, not only
-//! for speed. A part that overwrites its page is applied without reading the page from the device,
-//! where the page may never have been written. If such a part were applied to a page that is not
-//! wanted, newer changes would be lost.
+//! including this record's is known to be durable in place. That is known if the page is not in the
+//! dirty page table, or if its recovery LSN is above the record. The decision matters for
+//! correctness, not only for speed. A part that overwrites its page is applied without reading the
+//! page from the device, where the page may never have been written. If such a part were applied to
+//! a page that is not wanted, newer changes would be lost.
 
 use super::apply::{apply_leaf, apply_part};
 use super::kind::ChangeKind;

@@ -165,9 +165,9 @@ fn a_repair_brings_no_row_of_a_load_back_that_was_being_given_up() {
     }
 }
 
-/// A load is given up, and the pages of its tree cannot be read, so they stay in use: its entry in
-/// the catalog is gone, and the freeing is left to the transaction that has removed the entry. Then
-/// the control file is lost.
+/// A load is given up, and the pages of its tree cannot be read. So these pages stay in use,
+/// although the load's entry in the catalog is gone: the transaction that removed the entry still
+/// has to free them. Then the control file is lost.
 #[test]
 fn a_repair_brings_no_row_of_a_load_back_whose_tree_could_not_be_freed() {
     let device = SimDevice::new(1);

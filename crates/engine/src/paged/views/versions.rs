@@ -15,7 +15,7 @@
 //! 3. If a reader with a leaf's latch loads a `count` of zero, every image that was published under
 //!    earlier latchings of this leaf has been removed from `map`.
 //!
-//! Images do not survive a crash, and need not, because views do not survive it.
+//! A crash loses the images. That does no harm, because a crash also ends all views.
 
 use crate::direction::Direction;
 use crate::ids::TableId;
@@ -218,8 +218,8 @@ impl Versions {
     }
 
     /// Publishes the image of a key whose exclusive lock the writer holds. If even the newest open
-    /// view does not see the key's last writer, all views read older images, so this image is not
-    /// needed and not published.
+    /// view does not see the key's last writer, every view reads an older image, and this image is
+    /// not published.
     pub(super) fn publish(
         &self,
         key: &[u8],
