@@ -195,7 +195,8 @@ impl Appender for OkayAppender<'_> {
     }
 }
 
-/// A manager that needs no entry again.
+/// Manager of an okaywal log. It ignores entries that are recovered or leave the log, because the
+/// measurement never reads an entry again.
 #[derive(Debug)]
 struct Forget;
 

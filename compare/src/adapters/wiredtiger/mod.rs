@@ -3,8 +3,9 @@
 //! Durable: `log=(enabled)` and `transaction_sync=(enabled,method=fsync)`. One `fdatasync` of the
 //! log covers all commits whose records were written when it began. Unsafe: no log.
 //!
-//! Snapshot isolation: a transaction is refused at once if it writes or reserves a key that another
-//! transaction has written since the first one began. A read for update reserves its key.
+//! Snapshot isolation: a transaction sees the state at its beginning, and is refused at once if it
+//! writes or reserves a key that other transactions have written since then. A read for update
+//! reserves its key.
 //!
 //! Safety rules:
 //! 1. A connection outlives its sessions, and a session its cursors: clients borrow the store,

@@ -105,9 +105,9 @@ pub struct Case {
     pub in_flight: usize,
     pub durability: Durability,
     pub release: LockRelease,
-    /// A setting of the memory engine.
+    /// The memory engine's rule for conflicts.
     pub contention: Contention,
-    /// A setting of the memory engine.
+    /// The memory engine's rule by which it keeps old versions.
     pub old_versions: OldVersions,
     /// Time added to every durable write and sync of the log's device, or to every persist.
     pub delay: Duration,
@@ -152,7 +152,7 @@ impl Case {
         }
     }
 
-    /// Number of threads, and of their commits that may wait, in words.
+    /// Numbers of threads and of each thread's commits in flight, in words.
     pub fn clients(&self) -> String {
         match self.in_flight {
             1 => self.threads.to_string(),

@@ -201,7 +201,7 @@ fn named(
     Chart { name: format!("{}-{name}", of.grid.name()), drawing: Drawing::Lines(picture) }
 }
 
-/// The title of a figure's charts, and what all rows share.
+/// The title of a figure's charts, and the settings that all rows share.
 fn titles(of: &Rows<'_, Study>) -> (String, String) {
     let about = of.grid.spec().map_or("records in the log alone, one a commit", |spec| spec.about);
     let mut same = format!("{}; {}", of.setting.title, of.constants());

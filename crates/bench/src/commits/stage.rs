@@ -39,8 +39,8 @@ pub struct Tuned {
     pub waiting: Waiting,
 }
 
-/// A raw measurement: a device with a delay, or NVRAM with a delay and records of this number of
-/// bytes.
+/// Subject of a raw measurement: a device with a delay, or NVRAM with a delay and records of this
+/// number of bytes.
 type Bare = (Device, Duration, Option<u64>);
 
 /// The folders of a measurement, as the head of this file describes.

@@ -5,12 +5,12 @@
 
 use super::chart::{COLOURS, NAME_CHARS, RIGHT, ROW, WIDTH, escaped, texts_above, whole, wrapped};
 
-/// Column at which bars begin. All lengths and positions in this file are in pixels.
+/// x position at which bars begin. All lengths and positions in this file are in pixels.
 const LEFT: f64 = 90.0;
 const THICKNESS: f64 = 12.0;
 /// Percentages at which a grid line is drawn.
 const TICKS: [f64; 5] = [0.0, 25.0, 50.0, 75.0, 100.0];
-/// Width and height of a part's colour before its name.
+/// Width and height of the coloured square before the name of a part.
 const SQUARE: f64 = 11.0;
 
 /// A bar.

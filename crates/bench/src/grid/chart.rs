@@ -17,7 +17,7 @@ pub(super) const RIGHT: f64 = 14.0;
 const AXIS: f64 = 56.0;
 /// Height of a row of text.
 pub(super) const ROW: f64 = 16.0;
-/// Column at which names of lines begin.
+/// x position at which names of lines begin.
 const NAMES: f64 = 50.0;
 /// Maximum characters in a row of a title. The widest titles take 7 pixels a character, all other
 /// texts 6.

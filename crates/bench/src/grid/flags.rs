@@ -155,7 +155,7 @@ pub fn skew(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The list of the command line, or `own` if that is empty.
+/// Returns the list of the command line, or `own` if the command line gives no list.
 pub fn or<'a, T>(given: &'a [T], own: &'a [T]) -> &'a [T] {
     if given.is_empty() { own } else { given }
 }

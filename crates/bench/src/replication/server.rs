@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// Words before the address in the line that a server prints.
 pub const LISTENS: &str = "listens at ";
-/// A line that asks a server for its syncs.
+/// A line that asks a server for the number of its syncs.
 pub const ASK: &str = "syncs?";
 /// Words before the number in the answer: the durable writes and syncs of the log so far.
 pub const SYNCS: &str = "syncs: ";

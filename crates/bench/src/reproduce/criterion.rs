@@ -1,5 +1,5 @@
 //! Criteria. A criterion consists of three parts: a claim of a paper's text, as an inequality with
-//! two bounds; numbers that must satisfy the claim; and numbers that must not.
+//! two bounds; numbers that must satisfy the claim; and numbers that must not satisfy it.
 //!
 //! Pure functions. Invariants:
 //!

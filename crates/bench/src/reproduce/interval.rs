@@ -7,7 +7,8 @@
 /// true median in 94 of 100 measurements.
 pub const ROUNDS_MIN: usize = 5;
 
-/// Minimum coverage of an interval: that of the ends of five rounds, `1 - 2 / 2^5`.
+/// Minimum probability that an interval contains the true median: `1 - 2 / 2^5`, the probability
+/// for the least and the greatest of five rounds.
 const COVERAGE: f64 = 0.9375;
 
 /// Median of a quantity over rounds, with an interval.
@@ -20,9 +21,9 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The narrowest interval between the values of two rounds whose coverage of the true median is
-    /// at least that of the ends of five rounds. With fewer rounds it is the whole range; `None`
-    /// without rounds.
+    /// The narrowest interval between the values of two rounds that contains the true median with a
+    /// probability of at least [`COVERAGE`]. With fewer than five rounds, the interval from the
+    /// least to the greatest value; `None` without rounds.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);

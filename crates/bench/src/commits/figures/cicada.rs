@@ -140,7 +140,7 @@ impl CicadaFigure {
             case.old_versions = choice.old_versions.unwrap_or(case.old_versions);
         }
         // With as many threads as processors, one stream for each thread and one for each processor
-        // are the same case.
+        // are the same case, which is listed once.
         let mut once: Vec<Case> = Vec::new();
         for case in cases {
             if !once.contains(&case) {

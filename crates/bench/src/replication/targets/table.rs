@@ -1,4 +1,4 @@
-//! Rows of the measurement as a table and as CSV. Pure.
+//! Rows of the measurement as a table and as CSV. Pure functions.
 
 use super::{Row, Sample};
 use crate::grid::row::Round;

@@ -1,4 +1,4 @@
-//! The targets for a group of three replicas, and whether measured rows meet them. Pure.
+//! The targets for a group of three replicas, and whether measured rows meet them. Pure functions.
 
 use super::{CLIENTS, Case, Row, Sample, median};
 use crate::grid::row::Round;
