@@ -192,8 +192,8 @@ pub trait File: Send + Sync + Debug {
     /// `buffer` needs no alignment.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
     /// Makes several reads, in any order, and sets the outcome of each to what [`File::read_at`]
-    /// would return. Returns when all have ended. If [`File::overlaps_reads`], the device gets the
-    /// reads together; otherwise one starts when another has ended.
+    /// would return. Returns when all have ended. If [`File::overlaps_reads`] returns true, the
+    /// device gets the reads together; otherwise each read starts when the previous one has ended.
     fn read_many(&self, reads: &mut [ManyRead<'_>]) {
         if reads.len() > 1 && self.overlaps_reads() {
             for read in &*reads {

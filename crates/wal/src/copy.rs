@@ -65,14 +65,14 @@ pub(crate) struct Part {
 }
 
 impl Log {
-    /// Returns a cut: the end of a record in each stream. The records below the ends are a state
-    /// that a crash could leave: all of them are durable. For each record, everything that it
-    /// depends on is also below the ends, or the record names the dependencies that are missing.
-    /// Everything that was durable before the call is below the ends.
+    /// Returns a cut: the end of a record in each stream. A crash could have left the streams with
+    /// exactly the records below these ends. All of these records are durable. Everything that one
+    /// of them depends on is also below the ends, or the record names the dependencies that are
+    /// missing. Everything that was durable before the call is below the ends.
     ///
     /// A record does not name dependencies that were durable when it was appended, so none of these
-    /// may be missing from the cut. Therefore no record above any of the ends may have been durable
-    /// when the last end was read. Reading all ends takes a few loads; if a write to the device
+    /// may be missing from the cut. Therefore, when the last end is read, no record above any of
+    /// the ends may be durable yet. Reading all ends takes a few loads; if a write to the device
     /// ended between these loads, the ends are read again.
     ///
     /// # Errors

@@ -398,7 +398,7 @@ impl Core {
     #[inline]
     pub(crate) fn request(&self, end: Lsn, level: Durability) {
         if !self.buffer.frontiers.reached(end, level) && !self.medium.try_here(self, end, level) {
-            // A position beyond the end of the log is no error here, as it is in `wait`: the
+            // In `wait` a position beyond the end of the log is an error. Here it is none: the
             // request is for the log's present end.
             self.protocol.request(self, end.min(self.buffer.frontiers.reserved()), level);
         }

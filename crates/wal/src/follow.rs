@@ -84,8 +84,8 @@ impl Stream {
     /// or [`Stream::durable`].
     ///
     /// A follower passes over records that [`Stream::truncate_after`] has dropped. If the follower
-    /// has returned some of these records, its next call returns [`ReadError::Truncated`] once: the
-    /// records from that position on are no longer part of the stream.
+    /// has returned some of these records, its next call returns [`ReadError::Truncated`] once. The
+    /// records at and above the error's position `from` are no longer part of the stream.
     ///
     /// # Errors
     /// [`Error::Read`] if `from` is outside of the durable log. [`ReadError::Truncated`] if `from`
@@ -267,7 +267,8 @@ pub(crate) fn block_on<T>(log: &OpenLog, mut poll: impl FnMut(&mut Context<'_>) 
     }
 }
 
-/// Whether a durable record with a stamp is kept, as far as its dependencies are known.
+/// The decision whether a durable record with a stamp is kept, as far as its dependencies are
+/// known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DependencyStatus {
     /// All dependencies of the record are durable.
@@ -283,7 +284,7 @@ pub enum DependencyStatus {
 pub struct Stamped<'a> {
     /// The transaction's place in the order of commits.
     pub stamp: CommitStamp,
-    /// Whether the record is kept, as far as its dependencies are known now.
+    /// The decision whether the record is kept, as far as its dependencies are known now.
     pub status: DependencyStatus,
     /// The payload, without dependencies.
     pub payload: &'a [u8],

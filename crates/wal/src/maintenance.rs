@@ -29,9 +29,9 @@ pub(crate) enum Refusal {
 struct PrepareRequests {
     asked: u64,
     answered: u64,
-    /// The prepared space must reach at least this far.
+    /// Position that the prepared space must reach.
     reach: u64,
-    /// The last attempt found no space on the device.
+    /// True if the last attempt found no space on the device.
     no_space: bool,
     over: bool,
 }
@@ -114,8 +114,9 @@ impl Maintenance {
             Ok(()) => false,
             Err(error) if error.is_no_space_ahead() => true,
             Err(error) => {
-                // The gate may have refused this call because a write failed. The caller of that
-                // write may not have failed the log yet.
+                // If the gate has refused this call because a write failed, the caller of that
+                // write may not have failed the log yet. So this thread fails the log, with that
+                // first failure.
                 fail(error.into_first());
                 false
             }

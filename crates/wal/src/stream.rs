@@ -198,8 +198,8 @@ impl Stream {
     }
 
     /// Returns the greatest position that [`Stream::trim`] was called with in this opening; before
-    /// the first call, the start of the stream. Never below [`Stream::start`]; pins may keep the
-    /// start lower.
+    /// the first call, the start of the stream. The position is never below [`Stream::start`]; pins
+    /// may keep the start lower.
     pub fn trimmed_to(&self) -> Lsn {
         self.log.retention.owner(self.core.stream.index())
     }

@@ -121,7 +121,7 @@ impl File for DirectFile {
             return Ok(done);
         }
         // The direct read ended at the end of the file, or was cut short. A read through the page
-        // cache needs no alignment and shows which.
+        // cache needs no alignment, and shows which of the two happened.
         Ok(done + self.handle.read_at(&mut buffer[done..], offset + done as u64)?)
     }
 

@@ -6,7 +6,7 @@ use crate::directory::Method;
 /// Direct's. The cost is the product of two measured times, so this share allows each time to be a
 /// tenth less by chance.
 const CLEARLY: f64 = 0.8;
-/// A write is large enough, and a depth deep enough, if it reaches this share of the best rate.
+/// Share of the best rate at which a write is large enough, or a depth great enough.
 const NEARLY: f64 = 0.8;
 /// Factor by which twice as many writes in flight must raise the rate.
 const WORTH: f64 = 1.25;

@@ -22,7 +22,8 @@ use crate::survival::Survival;
 use fastrand::Rng;
 use std::collections::BTreeMap;
 
-/// Un-synced versions remembered for each page, in addition to the kept and the seen version.
+/// Maximum number of un-synced versions remembered for each page, besides the kept and the seen
+/// version.
 const VERSIONS_MAX: usize = 4;
 
 #[derive(Debug, Clone, Default)]
@@ -322,8 +323,8 @@ impl FileImage {
                 Survival::KeepAll => each(pending.dirty)
                     .for_each(|sector| kept.copy_sector(*page, sector, self.seen.page(*page))),
                 // A page of which all sectors are dirty is kept or dropped as a whole with
-                // probability 1/2, because most devices and file systems write whole pages. This is
-                // also quicker.
+                // probability 1/2, because most devices and file systems write whole pages.
+                // Treating the page as a whole is also quicker.
                 Survival::Random | Survival::Trash if pending.dirty == ALL_SECTORS && rng.bool() => {
                     if rng.u8(0..100) < mood {
                         kept.set_page(*page, self.seen.page(*page).cloned());

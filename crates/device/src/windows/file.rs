@@ -121,8 +121,8 @@ impl File for WindowsFile {
     }
 
     fn drop_cache(&self) -> Result<()> {
-        // Windows has no such call. The `sync` before it has written out the cached bytes, or
-        // failed.
+        // Windows has no call that drops cached bytes. The `sync` before it has written out the
+        // cached bytes, or failed.
         Ok(())
     }
 

@@ -102,8 +102,8 @@ pub trait SyncProtocol: Send + Sync + Debug {
     fn offer(&self, _rounds: &dyn Rounds) {}
     /// The body of the syncer thread with this number.
     fn serve(&self, rounds: &dyn Rounds, number: usize);
-    /// Ends [`SyncProtocol::serve`] once it has served what it was given. From then on a thread
-    /// that makes a request serves it itself.
+    /// Ends [`SyncProtocol::serve`] once all given requests are served. From then on each
+    /// requesting thread serves its own request.
     fn stop(&self);
     /// Number of wake-ups of syncer threads.
     fn syncer_wakeups(&self) -> u64;

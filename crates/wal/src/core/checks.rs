@@ -105,7 +105,7 @@ other_inserters! {
 }
 
 /// More bytes are filled than one write takes, so the first write ends in the middle of a record. A
-/// thread that waited for a record below that end can read the record.
+/// thread that waited for a record below that end must be able to read the record.
 #[test]
 fn what_a_write_of_the_largest_size_covers_can_be_read() {
     for inserter in InserterKind::ALL {

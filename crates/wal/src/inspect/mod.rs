@@ -38,7 +38,7 @@ pub struct Inspection {
     pub streams: Vec<StreamInspection>,
 }
 
-/// Whether the next opening of the log keeps a record.
+/// The decision that the next opening of the log makes about a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
     /// Recovery replays the record.
@@ -60,7 +60,7 @@ pub struct StreamRecord {
     pub stamp: CommitStamp,
     /// Dependencies that were not durable when the record was appended.
     pub depends: Dependencies,
-    /// Whether the next opening of the log keeps the record.
+    /// The decision that the next opening of the log makes about the record.
     pub survival: Survival,
 }
 

@@ -35,8 +35,8 @@ impl IncarnationHistory {
     }
 
     /// Returns whether everything that `incarnation` wrote below `end` survived. Trimmed records
-    /// count as survivors. No record survived of an incarnation above the first that the history
-    /// does not name.
+    /// count as survivors. If `incarnation` is above the first one and the history does not name
+    /// it, none of its records survived.
     pub(crate) fn holds(&self, incarnation: u32, end: Lsn) -> bool {
         if incarnation < self.first {
             return end <= self.start;

@@ -510,7 +510,7 @@ fn damage(rng: &mut fastrand::Rng, region: &mut [u8]) -> String {
 }
 
 /// Whatever a header of a region holds, the log is opened with all its records, or refused with an
-/// error that names the region. Inspecting it does the same.
+/// error that names the region. Inspecting the log has the same outcome.
 #[test]
 fn a_region_with_any_header_is_opened_whole_or_refused_by_name() {
     let seed = std::env::var("KATYDID_SEED").ok().and_then(|seed| seed.parse().ok());

@@ -69,7 +69,7 @@ impl Model {
         self.chunks.insert(&self.slot(session), session, wanted, |at| self.log.fill(at, at + BLOCK))
     }
 
-    /// Appends a record of one block, and makes room as long as it is refused.
+    /// Appends a record of one block. Makes room and tries again as long as the record is refused.
     fn append_as(&self, session: usize, wanted: Wanted) -> u64 {
         loop {
             if let Ok(at) = self.try_append(session, wanted) {

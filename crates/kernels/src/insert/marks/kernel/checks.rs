@@ -35,7 +35,7 @@ impl Model {
         Ok(())
     }
 
-    /// Appends a record of one block, and makes room as long as it is refused.
+    /// Appends a record of one block. Makes room and tries again as long as the record is refused.
     fn append(&self, session: usize) {
         while self.try_append(session).is_err() {
             let before = self.log.frontiers.written();
