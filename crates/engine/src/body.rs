@@ -5,8 +5,8 @@
 //!
 //! 1. A thread's list has at most one call for each database, because a second call would be nested
 //!    in the first.
-//! 2. While a call lasts, all waits of its thread for other transactions of its database are taken
-//!    from one allowance of time.
+//! 2. While a call lasts, all waits of its thread for other transactions of its database share one
+//!    time limit.
 
 use crate::error::{Error, Result};
 use crate::ids::TxnId;

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::thread;
 
 thread_local! {
-    /// The set of body threads that the calling thread belongs to, if it is a body thread.
+    /// The set of body threads to which the calling thread belongs; `None` if it is no body thread.
     static MINE: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
 }
 

@@ -7,8 +7,8 @@
 //! `parking_lot`, which depend on addresses.
 //!
 //! A page latch has `parking_lot`'s type even in tests, because the pool needs owned guards. The
-//! acquisition of a page latch need not be a scheduling point, because the pool has just taken the
-//! latch of the page's shard, which is one.
+//! acquisition of a page latch need not be a scheduling point, because just before it the pool
+//! takes the latch of the page's shard, and that acquisition is a scheduling point.
 
 #[cfg(not(test))]
 pub(crate) use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};

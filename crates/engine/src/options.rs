@@ -233,14 +233,15 @@ pub struct AdvancedOptions {
     /// Bytes of log above which writes are refused with `Error::LogFull`. At least
     /// `log_soft_bytes`, default 16 GiB.
     pub log_hard_bytes: u64,
-    /// Percentage of a log in NVRAM that is in use when a checkpoint begins; in the memory engine,
-    /// percentage of any stream. From 10 to 90, default 70 (the report on NV-Logging). A log in
-    /// NVRAM cannot grow, so `log_soft_bytes` and `log_hard_bytes` do not apply, but
-    /// `checkpoint_bytes` does. When 90 % are in use, a transaction that begins to write waits for
-    /// a checkpoint, and fails with `Error::LogFull` if the checkpoint makes no room. The remaining
-    /// 10 % are for transactions that are writing already. The paged engine keeps the log from the
-    /// first record of the oldest such transaction on, so a transaction cannot be larger than the
-    /// log. In the memory engine a transaction is one record, which must fit into its stream.
+    /// Percentage of a log in NVRAM that is in use when a checkpoint begins. In the memory engine a
+    /// checkpoint begins when one of the streams reaches this percentage. From 10 to 90, default 70
+    /// (the report on NV-Logging). A log in NVRAM cannot grow, so `log_soft_bytes` and
+    /// `log_hard_bytes` do not apply, but `checkpoint_bytes` does. When 90 % are in use, a
+    /// transaction that begins to write waits for a checkpoint, and fails with `Error::LogFull` if
+    /// the checkpoint makes no room. The remaining 10 % are for transactions that are writing
+    /// already. The paged engine keeps the log from the first record of the oldest such transaction
+    /// on, so a transaction cannot be larger than the log. In the memory engine a transaction is
+    /// one record, which must fit into its stream.
     pub nvram_checkpoint: u32,
     /// True to log the whole old and new value of each update from the opening on, for
     /// [`Database::changes`](crate::Database::changes). If false, the paged engine begins to do so

@@ -165,7 +165,8 @@ pub(super) fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
         log.reserve_bytes /= streams;
     }
     if let Some(memory) = log.medium.memory_mut() {
-        // The size is rounded down to a power of two, because there is no memory for more.
+        // The size is rounded down to a power of two, because rounding up would take more memory
+        // than the log has.
         memory.bytes = 1 << ring(memory.bytes).ilog2();
     }
     log

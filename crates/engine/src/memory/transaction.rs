@@ -145,8 +145,8 @@ impl MemoryTransaction {
     fn enter_to_write(&mut self, table: &Arc<MemoryTable>) -> Result<&mut ActiveTxn> {
         self.check()?;
         if self.wrote {
-            // Room in the log is checked only at the first write, because the transaction appends
-            // one record, when it commits.
+            // Room in the log is checked only at the first write, because the transaction appends a
+            // single record, at its commit.
             self.inner.engine.check_unharmed()?;
         } else {
             self.inner.engine.check_writable()?;

@@ -1,9 +1,9 @@
 //! The list of open transactions: when each began, and at which line of the program.
 //!
 //! Any thread may call this code. A transaction takes a slot in the shard of the thread that began
-//! it, by one compare-and-swap, and frees the slot by one store. The compare-and-swap meets another
-//! thread only if threads share the shard, or if a transaction has moved to another thread. `stat`
-//! reads slots while other threads write them.
+//! it, by one compare-and-swap, and frees the slot by one store. The compare-and-swap contends with
+//! another thread only if threads share the shard, or if a transaction has moved to another thread.
+//! `stat` reads slots while other threads write them.
 //!
 //! Rules:
 //! 1. A slot's `txn` is `FREE`, `TAKEN` while its other fields are written, or the number of its

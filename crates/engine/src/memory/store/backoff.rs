@@ -1,9 +1,9 @@
 //! Pauses of threads whose transactions were aborted by a conflict.
 //!
 //! Any thread runs this code. A pause lasts a random time up to a maximum, which hill climbing
-//! adapts to the throughput (Cicada, section 3.9). The first pause that begins at least 4 ms after
-//! the last step changes the maximum by a step. If the rate of commits has fallen since the last
-//! step, the direction is reversed. A pausing thread yields.
+//! adapts to the throughput (Cicada, section 3.9). When at least 4 ms have passed since the last
+//! step, the next pause makes a step: it raises or lowers the maximum. If the rate of commits has
+//! fallen since the last step, the direction is reversed. A pausing thread yields.
 
 use super::limit::shard;
 use crate::latch::Mutex;

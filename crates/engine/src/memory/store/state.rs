@@ -196,8 +196,8 @@ impl Store {
         Err(Error::MemoryFull { used: self.used(), limit: self.limit.limit(), held_by })
     }
 
-    /// The minimum of `bound`, which is the bound of a reader, and the timestamps of all
-    /// transactions whose records may still be appended to the log.
+    /// The least of the reader's bound `bound` and the timestamps of all transactions whose records
+    /// may still be appended to the log.
     pub(crate) fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
         self.slots.in_flight_below(bound)
     }

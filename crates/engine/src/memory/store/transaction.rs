@@ -278,7 +278,8 @@ impl ActiveTxn {
         }
     }
 
-    /// The version of a record that this transaction has seen last.
+    /// Returns what the last read of `record` has seen: the timestamp of the version, or `None` for
+    /// no value. Looks only at the transaction's last 64 reads.
     fn expected_of(&self, record: &Arc<Record>) -> Option<Option<Timestamp>> {
         let latest = self.reads.iter().rev().take(64);
         latest.filter(|read| Arc::ptr_eq(&read.record, record)).map(|read| read.expected).next()

@@ -336,8 +336,8 @@ impl ActiveTxn {
     }
 }
 
-/// Versions that a transaction is putting in place or has put in place before it is validated. The
-/// versions are removed when this value is dropped.
+/// The versions that a transaction puts in place, until the transaction is validated. The versions
+/// are removed when this value is dropped.
 struct Installing {
     store: ShardRef<Store>,
     /// The status of the versions; `None` if no version is in place.
