@@ -20,8 +20,9 @@
 //! 3. If a page does not have the bytes that were written, or links to a page not in use, the
 //!    compaction ends with an error and changes nothing.
 //!
-//! A crash before step 3 leaves the old file, and perhaps the new one under its other name, which
-//! the next run writes over. The next opening creates a missing double-write area.
+//! A crash or a failure before step 3 leaves the old file, and perhaps the new one under its other
+//! name. The next opening removes that new file, or the next compaction writes over it. The next
+//! opening also creates a missing double-write area.
 
 use crate::Lsn;
 use crate::control::Control;

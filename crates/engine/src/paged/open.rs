@@ -136,6 +136,9 @@ fn existing(
             finding: double_write::log_too_short(end, needed),
         });
     }
+    // A compaction that crashed or failed may have left its file, which is as long as the database.
+    // The file is no part of the database, so the opening goes on if the file cannot be removed.
+    let _removed = directory.remove(compact::NEW_FILE_NAME);
     Ok(Files { control, pages, double_write, log })
 }
 

@@ -113,6 +113,7 @@ fn a_crash_leaves_the_old_file_or_the_new_one() {
             assert_sound(&Database::verify_in(left.directory(), None).expect("verify"));
             let again = device.reopen_with(step, survival);
             check(&left, &options, &rows, &place);
+            assert!(!left.image().contains_key("katydid.pages.new"), "{place}: an opening leaves it");
             let done = Database::compact_in(again.directory(), None).expect("once more");
             assert_eq!(done.bytes_after, report.bytes_after, "{place}");
             assert!(!again.image().contains_key("katydid.pages.new"), "{place}");
@@ -135,7 +136,9 @@ fn a_failure_leaves_the_database_as_it_was() {
         // The failed call may have been the removal of the unfinished file. The file does no harm.
         let error = Database::compact_in(device.directory(), None).expect_err("a call failed");
         assert!(matches!(error, Error::Device(_)), "step {step}: {error}");
-        check(&device.reopen_after_kill(), &options, &rows, &format!("step {step}"));
+        let left = device.reopen_after_kill();
+        check(&left, &options, &rows, &format!("step {step}"));
+        assert!(!left.image().contains_key("katydid.pages.new"), "step {step}: an opening leaves it");
     }
     let full = base.reopen_after_kill();
     full.set_capacity(full.used() + (40 << 10));
