@@ -40,7 +40,7 @@ use crate::pause::{self, PausePoint};
 use katydid_device::{AlignedBuffer, File, Id, WriteMode};
 use katydid_wal::{Background, CopyTarget, copy_unopened};
 use std::io::IoSlice;
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 /// Bytes of pages that are read and written with one call.
@@ -318,7 +318,7 @@ impl Writer<'_, '_> {
 /// chunk that the caller writes, so that the source and the device of the copy work at the same
 /// time. This thread has ended when the function returns. If the second thread cannot be started,
 /// the caller itself reads.
-fn copy_pages(reader: Reader<'_>, mut writer: Writer<'_, '_>, background: Background) -> Result<()> {
+fn copy_pages(reader: Reader<'_>, writer: Writer<'_, '_>, background: Background) -> Result<()> {
     let buffer = || AlignedBuffer::new_zeroed(CHUNK);
     let alone = |mut writer: Writer<'_, '_>| {
         let (mut reader, mut buffer) = (reader, buffer());
@@ -343,26 +343,33 @@ fn copy_pages(reader: Reader<'_>, mut writer: Writer<'_, '_>, background: Backgr
         for _ in 0..=CHUNKS_AHEAD {
             let _ended = give_back.send(buffer());
         }
-        let written = loop {
-            match chunks.recv() {
-                Ok(Ok(Some(chunk))) => match writer.write(chunk) {
-                    Ok(buffer) => {
-                        let _ended = give_back.send(buffer);
-                    }
-                    Err(error) => break Err(error),
-                },
-                Ok(Ok(None)) => break Ok(()),
-                Ok(Err(error)) => break Err(error),
-                Err(_) => break Err(Error::Internal("the thread that reads the pages of a copy panicked")),
-            }
-        };
-        // The reading thread ends at its next use of a channel.
-        drop((chunks, give_back));
+        // The call drops the channels, so the reading thread ends at its next use of a channel.
+        let written = write_chunks(writer, chunks, give_back);
         match thread.join() {
             Ok(()) => written,
             Err(_) => Err(Error::Internal("the thread that reads the pages of a copy panicked")),
         }
     })
+}
+
+/// Writes the chunks that the reading thread sends, and gives their buffers back to it.
+fn write_chunks(
+    mut writer: Writer<'_, '_>,
+    chunks: Receiver<Result<Option<Chunk>>>,
+    give_back: Sender<AlignedBuffer>,
+) -> Result<()> {
+    loop {
+        match chunks.recv() {
+            Ok(Ok(Some(chunk))) => {
+                let buffer = writer.write(chunk)?;
+                // The send fails after the last chunk, when the reading thread has ended.
+                let _ended = give_back.send(buffer);
+            }
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(Error::Internal("the thread that reads the pages of a copy panicked")),
+        }
+    }
 }
 
 #[cfg(test)]
