@@ -356,6 +356,42 @@ mod tests {
         }
     }
 
+    /// An engine whose threads leave a visit under way when they end.
+    struct Visited<'a> {
+        opening: &'a Opening,
+        visit: Mutex<Option<Visit<'a>>>,
+    }
+
+    impl Closes for Visited<'_> {
+        fn end_waits(&self) {}
+
+        fn stop_threads(&self) {
+            *self.visit.lock() = Some(self.opening.visit().expect("a visit may enter"));
+        }
+
+        fn finish(&self) -> Result<()> {
+            assert!(self.visit.lock().is_none(), "the last checkpoint begins beside a visit");
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_last_step_waits_for_a_visit_that_began_after_the_calls_had_ended() {
+        let directory = MemoryDirectory::new();
+        let lock = directory.lock().expect("a free directory");
+        let (_, gate) = Gate::wrap(Arc::new(directory));
+        let opening = Opening::new(gate, lock, Duration::MAX);
+        let engine = Visited { opening: &opening, visit: Mutex::default() };
+        std::thread::scope(|scope| {
+            let closing = scope.spawn(|| opening.close(&engine));
+            while !opening.close_waits() && !closing.is_finished() {
+                std::thread::yield_now();
+            }
+            drop(engine.visit.lock().take());
+            closing.join().expect("the step runs after the visit").expect("close");
+        });
+    }
+
     #[test]
     fn each_step_of_closing_refuses_what_the_table_says_and_keeps_the_lock() {
         let directory = MemoryDirectory::new();

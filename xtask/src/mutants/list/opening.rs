@@ -103,7 +103,7 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/opening/mod.rs",
         old: "        self.calls.refuse(ENDING);\n        self.calls.drain();\n",
         new: "        self.calls.refuse(ENDING);\n",
-        tests: CLOSING,
+        tests: CLOSING_STEPS,
     },
     Mutant {
         name: "calls enter while the database is being closed",
