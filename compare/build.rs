@@ -28,20 +28,21 @@ fn built_from() {
             println!("cargo:rerun-if-changed={path}");
         }
     }
-    let told = |program: &std::ffi::OsStr, arguments: &[&str]| {
+    let output_of = |program: &std::ffi::OsStr, arguments: &[&str]| {
         let output =
             Command::new(program).args(arguments).output().ok().filter(|output| output.status.success());
         output.and_then(|output| String::from_utf8(output.stdout).ok()).map(|text| text.trim().to_owned())
     };
     let git = std::ffi::OsStr::new("git");
-    if let Some(commit) = told(git, &["rev-parse", "--short=12", "HEAD"]) {
+    if let Some(commit) = output_of(git, &["rev-parse", "--short=12", "HEAD"]) {
         println!("cargo:rustc-env=KATYDID_COMMIT={commit}");
     }
-    if let Some(changes) = told(git, &["status", "--porcelain", "--", "../crates", "../Cargo.toml", "."]) {
+    if let Some(changes) = output_of(git, &["status", "--porcelain", "--", "../crates", "../Cargo.toml", "."])
+    {
         println!("cargo:rustc-env=KATYDID_DIRTY={}", !changes.is_empty());
     }
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    if let Some(version) = told(&rustc, &["--version"]) {
+    if let Some(version) = output_of(&rustc, &["--version"]) {
         println!("cargo:rustc-env=KATYDID_RUSTC={version}");
     }
     println!("cargo:rustc-env=KATYDID_PROFILE={}", std::env::var("PROFILE").unwrap_or_default());

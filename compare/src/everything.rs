@@ -1,7 +1,8 @@
 //! Runs every workload on every store of this build, and the logs: one command for the tables in
 //! Katydid's `docs/results.md`.
 //!
-//! 1. Parts run one after the other. Only results of one part, whose runs alternate, are compared.
+//! 1. Parts run one after the other. Results are compared only within a part, because only runs of
+//!    one part alternate.
 //! 2. When a part ends, its table is printed and its files are written, so an interruption loses
 //!    only the part that is running.
 //! 3. A part that cannot run on this machine is left out, with the reason, and its targets are not
@@ -96,9 +97,10 @@ const PARTS: [Part; 23] = [
 /// C comes first, because it changes nothing. E inserts few records, and A changes many.
 const LARGER: &str = "--workload load,ycsb-c,ycsb-e,ycsb-a --threads 8";
 
-/// Stores of the parts with data larger than the cache: those without a second mode of another one,
-/// and without engines that keep all data in memory. LMDB, redb and SQLite are not run with limited
-/// memory, and SQLite not without a limit: their loads in hashed order would take most of the time.
+/// Stores of the parts with data larger than the cache. The lists leave out engines that keep all
+/// data in memory, and stores that are a second mode of a listed store. LMDB, redb and SQLite are
+/// not run with limited memory, and SQLite is not run without the limit either, because their loads
+/// in hashed order would take most of the time.
 const STORES_LARGER: &[&str] = &["katydid", "surrealkv", "rocksdb", "fjall", "lmdb", "redb", "wiredtiger"];
 const STORES_LIMITED: &[&str] = &["katydid", "surrealkv", "rocksdb", "fjall", "wiredtiger"];
 
@@ -120,13 +122,15 @@ enum Pace {
     Quick,
 }
 
-/// Records of the parts with data larger than the cache, and the memory that goes with them.
+/// Number of records of the parts with data larger than the cache. `CACHE_MIB` and `MEMORY_MIB` are
+/// for this number of records; with fewer records, cache and memory shrink in proportion.
 const RECORDS: u64 = 1_500_000;
 const RECORDS_QUICK: u64 = 400_000;
 const CACHE_MIB: u64 = 256;
 const CACHE_MIB_MIN: u64 = 16;
 const MEMORY_MIB: u64 = 700;
-/// The process of a store has buffers that do not shrink with its data.
+/// Minimum limit of memory, because the process of a store has buffers that do not shrink with its
+/// data.
 const MEMORY_MIB_MIN: u64 = 300;
 
 /// Flags for the pace and the size of a part, before its own flags.
@@ -281,7 +285,7 @@ pub fn main(arguments: Vec<String>) -> Result<()> {
                     continue;
                 }
             };
-            let measured = stores::measure_and_tell(settings)?;
+            let measured = stores::measure_and_report(settings)?;
             add_rows(&mut table, &mut lines, part.name, &measured);
             failures.extend(measured.failures().map(|failure| format!("{}: {failure}", part.name)));
             found.parts.push((part.name, measured.rows));
@@ -294,7 +298,7 @@ pub fn main(arguments: Vec<String>) -> Result<()> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
-/// Runs the logs in a child, which a signal ends as it ends the children of the stores.
+/// Runs the logs in a child process, so that a signal ends this process like those of the stores.
 fn run_logs(arguments: &[String]) -> Result<()> {
     let arguments: Vec<String> =
         std::iter::once("logs".to_owned()).chain(arguments.iter().cloned()).collect();

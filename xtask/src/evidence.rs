@@ -22,8 +22,8 @@ impl Commit {
     pub fn of_the_tree() -> Result<Self, Box<dyn std::error::Error>> {
         let asked = |arguments: &[&str]| -> Result<String, Box<dyn std::error::Error>> {
             let output = Command::new("git").args(arguments).current_dir(root()).output()?;
-            let told = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            if output.status.success() { Ok(told) } else { Err(format!("git {arguments:?} failed").into()) }
+            let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            if output.status.success() { Ok(text) } else { Err(format!("git {arguments:?} failed").into()) }
         };
         let head = asked(&["rev-parse", "--short=12", "HEAD"])?;
         // Leave out the table itself, because each row changes it.
@@ -36,7 +36,7 @@ impl Commit {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ending {
     Passed,
-    /// Failed; names the failure.
+    /// The step failed; the text names the failure.
     Failed(String),
 }
 

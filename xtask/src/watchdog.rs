@@ -68,9 +68,9 @@ pub enum End {
 
 /// Destination of the output.
 pub enum Output<'a> {
-    /// The output of this program.
+    /// The command's output goes to the output of this program.
     Shown,
-    /// Appended to this file.
+    /// The command's output is appended to this file.
     Kept(&'a Path),
 }
 
@@ -261,12 +261,15 @@ mod tests {
         let mut judge = Judge::new();
         judge.line("     Running tests/crash/main.rs (target/debug/deps/crash-00)", start);
         judge.line("test turns has been running for over 60 seconds", start);
-        judge.line("test crowd has been running for over 60 seconds", start);
+        judge.line("test clients has been running for over 60 seconds", start);
         judge.line("test turns ... ok", start + second);
         let limits = Limits { test: 9 * second, ..LIMITS };
         assert_eq!(judge.hung(start + 5 * second, &limits), None);
         let hung = judge.hung(start + 10 * second, &limits).expect("one hangs");
-        assert!(hung.contains("crowd") && hung.contains("tests/crash") && !hung.contains("turns"), "{hung}");
+        assert!(
+            hung.contains("clients") && hung.contains("tests/crash") && !hung.contains("turns"),
+            "{hung}"
+        );
     }
 
     #[test]
@@ -318,8 +321,8 @@ mod tests {
         });
         assert!(matches!(end, Ok(End::TimedOut)), "{end:?}");
         // The kernel ends a process some time after the call that kills the process. The adopting
-        // process collects the dead process later still. A child that is not killed would exist for
-        // longer than a test may run.
+        // process collects the dead process later still. If the child were not killed, it would
+        // exist for longer than a test may run, and this test would hang.
         let is_there = |child: u32| {
             let stat = fs::read_to_string(format!("/proc/{child}/stat"));
             stat.is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))

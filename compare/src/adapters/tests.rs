@@ -179,7 +179,7 @@ impl Visit for Nothing {
     }
 }
 
-/// Threads that increment one counter. A conflict is tried again.
+/// Threads that increment one counter. A transaction that meets a conflict runs again.
 #[derive(Clone)]
 struct Counting;
 
@@ -242,24 +242,24 @@ impl Visit for Callbacks {
             let mut transaction = client.begin(Intent::ReadWrite)?;
             transaction.put(&[number], b"value")?;
             model.insert(vec![number], b"value".to_vec());
-            let told = Arc::clone(&done);
+            let acknowledged = Arc::clone(&done);
             transaction.commit_with(move |result| {
                 if result.is_ok() {
-                    told.fetch_add(1, Ordering::SeqCst);
+                    acknowledged.fetch_add(1, Ordering::SeqCst);
                 }
             });
             client.wait_below(10)?;
             ensure(client.pending() < 10, || "there are more commits under way than allowed".to_owned())?;
         }
         client.wait_below(1)?;
-        let told = done.load(Ordering::SeqCst);
-        ensure(told == 100, || format!("of 100 commits {told} were told to be done"))?;
+        let acknowledged = done.load(Ordering::SeqCst);
+        ensure(acknowledged == 100, || format!("of 100 commits {acknowledged} were acknowledged"))?;
         Ok(vec![model, Model::new()])
     }
 }
 
 #[test]
-fn every_callback_runs_and_what_it_told_is_found_again() {
+fn every_callback_runs_and_acknowledged_rows_are_found_again() {
     every(&DURABLE, Callbacks, Holds);
 }
 

@@ -97,8 +97,8 @@ impl Katydid {
 impl Store for Katydid {
     fn append(&mut self, first: u64, payloads: Vec<String>) -> Result<Pending> {
         let entries: Vec<_> = (first..).zip(payloads).map(|(index, payload)| entry(index, payload)).collect();
-        let (told, outcome) = Types::oneshot();
-        let appended = RaftLogStorage::append(&mut self.log, entries, IOFlushed::signal(told));
+        let (sender, outcome) = Types::oneshot();
+        let appended = RaftLogStorage::append(&mut self.log, entries, IOFlushed::signal(sender));
         self.runtime.block_on(appended)?;
         let runtime = self.runtime.clone();
         Ok(Box::new(move || {
@@ -150,17 +150,17 @@ impl RaftEngine {
 
 fn write(engine: &Engine, receiver: &Receiver<Waiting>) {
     let mut batch = LogBatch::default();
-    let mut told = Vec::new();
+    let mut senders = Vec::new();
     while let Ok(first) = receiver.recv() {
         let mut waiting = std::iter::once(first).chain(receiver.try_iter());
         let added = waiting.try_for_each(|(entries, sender)| {
-            told.push(sender);
+            senders.push(sender);
             batch.add_entries::<Indexed>(GROUP, &entries)
         });
         let outcome = added.and_then(|()| engine.write(&mut batch, true).map(drop));
-        for sender in told.drain(..) {
+        for sender in senders.drain(..) {
             let outcome = outcome.as_ref().map_err(|error| io::Error::other(error.to_string()));
-            // The leader may have failed before.
+            // If the leader has failed, there is no receiver.
             sender.send(outcome.copied()).ok();
         }
     }
@@ -175,9 +175,9 @@ impl Store for RaftEngine {
             Ok(encoded)
         };
         let entries = (first..).zip(payloads).map(encode).collect::<Result<_>>()?;
-        let (told, outcome) = sync_channel(1);
-        let (sender, _) = self.writer.as_ref().ok_or("the log store is closed")?;
-        sender.send((entries, told)).map_err(|_| "the writer of raft-engine has ended")?;
+        let (sender, outcome) = sync_channel(1);
+        let (writer, _) = self.writer.as_ref().ok_or("the log store is closed")?;
+        writer.send((entries, sender)).map_err(|_| "the writer of raft-engine has ended")?;
         Ok(Box::new(move || received(&outcome)))
     }
 
@@ -237,8 +237,8 @@ impl Databend {
 impl Store for Databend {
     fn append(&mut self, first: u64, payloads: Vec<String>) -> Result<Pending> {
         self.0.append((first..).zip(payloads).map(|(index, payload)| ((TERM, index), payload)))?;
-        let (told, outcome) = sync_channel(1);
-        self.0.flush(true, Some(told))?;
+        let (sender, outcome) = sync_channel(1);
+        self.0.flush(true, Some(sender))?;
         Ok(Box::new(move || received(&outcome)))
     }
 

@@ -1,7 +1,7 @@
 //! A group of etcd, driven by its gRPC interface. All clients ask the leader, as etcd's own
 //! benchmark can, and several clients share a connection.
 //!
-//! The messages have only the fields that this program uses; their numbers are etcd's.
+//! The messages have only the fields that this program uses; the numbers of the fields are etcd's.
 
 use super::{Client, Group, PATIENCE, wait_for};
 use crate::Result;
@@ -104,8 +104,8 @@ impl Etcd {
             command.args(["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]);
             command.args(["--initial-cluster", &peers, "--initial-cluster-state", "new"]);
             command.args(["--log-level", "error", "--logger", "zap"]);
-            let told = File::create(place.join(format!("m{id}.log")))?;
-            command.stdout(told.try_clone()?).stderr(told);
+            let log = File::create(place.join(format!("m{id}.log")))?;
+            command.stdout(log.try_clone()?).stderr(log);
             let started = Process::start(&mut command);
             members.push(started.map_err(|error| format!("{error}; Debian: apt-get install etcd-server"))?);
         }
@@ -138,7 +138,7 @@ impl Group for Etcd {
     }
 
     fn keys(&self) -> Result<u64> {
-        // These bounds are etcd's for all keys.
+        // With these bounds etcd counts all keys.
         let all = RangeRequest { key: vec![0], range_end: vec![0], count_only: true };
         let found: RangeResponse =
             self.runtime.block_on(call(self.connect()?, "/etcdserverpb.KV/Range", all))?;

@@ -29,8 +29,8 @@ Usage: katydid-compare replicas [--dir DIR] [--clients LIST] [--groups NAMES] [-
 
 A put has a key of 20 bytes and a value of 100 bytes. `katydid-quorum` and etcd acknowledge it when a majority has it durable;
 `katydid-all` when every replica has. The program `etcd` must be in the PATH (Debian: apt-get install etcd-server). A row has the puts
-acknowledged per second in the median, the slowest and the fastest round. `ours is` tells how many times as fast katydid-quorum was: the
-median of all rounds' ratios, and the least and the greatest of them.";
+acknowledged per second in the median, the slowest and the fastest round. `ours is` says how many times as fast katydid-quorum was: the
+median, the least and the greatest of the rounds' ratios.";
 
 /// All groups. The first is compared with each of the others.
 const NAMES: [&str; 3] = ["katydid-quorum", "katydid-all", "etcd"];

@@ -1,7 +1,7 @@
 //! Measures transactions of Katydid and of other stores, in turn within each round, in one folder.
 //!
-//! 1. In a turn one store is loaded and runs all workloads of the command, which follow each other
-//!    on this store. Its contents are checked at the end, and a wrong sum is a failure.
+//! 1. In a turn one store is loaded, and runs all workloads of the command one after the other. Its
+//!    contents are checked at the end, and a wrong sum is a failure.
 //! 2. A store that fails is named and left out of further rounds; the turns of other stores
 //!    continue. At the end the program fails.
 
@@ -107,14 +107,14 @@ pub fn main(arguments: Vec<String>) -> Result<()> {
         return Ok(());
     };
     child::stop_at_signals()?;
-    match measure_and_tell(&settings)?.failures().next() {
+    match measure_and_report(&settings)?.failures().next() {
         Some(failure) => Err(failure.into()),
         None => Ok(()),
     }
 }
 
 /// Measures, prints the table and writes the files.
-pub fn measure_and_tell(settings: &Settings) -> Result<Measured> {
+pub fn measure_and_report(settings: &Settings) -> Result<Measured> {
     let measured = flags::in_new_folder(&settings.dir, || measure(settings))?;
     report::print(settings, &measured);
     if let Some(file) = &settings.csv {
@@ -184,7 +184,7 @@ fn add_turn(rows: &mut [&mut Row], turn: Turn) {
             row.rounds.push(run);
         }
     }
-    let missing = (ended < rows.len()).then(|| "its process has told no result".to_owned());
+    let missing = (ended < rows.len()).then(|| "its process reported no result".to_owned());
     let Some(failure) = turn.failure.or(missing) else { return };
     eprintln!("  failed: {failure}");
     let failed = ended.min(rows.len() - 1);

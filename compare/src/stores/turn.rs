@@ -54,7 +54,7 @@ pub fn run(settings: &Settings, store: Known, case: Case, round: usize) -> Resul
     Ok(turn)
 }
 
-/// The failure of a process that has told none.
+/// The failure that the exit status of a process shows, for a process that reported no failure.
 fn death(status: ExitStatus, kills: u64) -> Option<String> {
     match (status.success(), status.signal()) {
         (true, _) => None,
@@ -76,15 +76,15 @@ pub fn serve(arguments: Vec<String>) -> Result<()> {
     let settings = Settings::read(arguments.collect())?.ok_or("the flags ask for help")?;
     let mut results = std::fs::File::create(settings.dir.join("results"))?;
     let mut line = |value: Value| writeln!(results, "{value}");
-    let mut told = Ok(());
+    let mut reported = Ok(());
     let done = {
-        let mut tell = |work: Work, run: Run| {
-            told = std::mem::replace(&mut told, Ok(())).and_then(|()| line(written(work, &run)));
+        let mut report = |work: Work, run: Run| {
+            reported = std::mem::replace(&mut reported, Ok(())).and_then(|()| line(written(work, &run)));
         };
-        let visit = StoreRun { settings: &settings, case, round, tell: &mut tell };
+        let visit = StoreRun { settings: &settings, case, round, report: &mut report };
         one(&settings, store, case, visit)
     };
-    told?;
+    reported?;
     if let Err(error) = done {
         line(json!({ "failure": error.to_string() }))?;
     }
@@ -115,7 +115,8 @@ fn written(work: Work, run: &Run) -> Value {
     })
 }
 
-/// The lines of a turn. A last line without an end is of a process that died while it wrote.
+/// The lines of a turn. A last line without a line end comes from a process that died while it
+/// wrote the line.
 fn read(text: &str) -> Result<Turn> {
     let mut turn = Turn::default();
     for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
@@ -143,7 +144,7 @@ fn run_of(line: &Value) -> Option<(Work, Run)> {
     Some((line["workload"].as_str()?.parse().ok()?, run))
 }
 
-/// Each recorded latency of a histogram with its number.
+/// Each recorded latency of a histogram, with the number of times that it was recorded.
 fn buckets(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
     let recorded = histogram.iter_recorded();
     recorded.map(|bucket| [bucket.value_iterated_to(), bucket.count_at_value()]).collect()

@@ -4,7 +4,8 @@
 //!    of the run.
 //! 2. Between loading and measuring every store has the same time for its background work.
 //! 3. After a run the store contains exactly the acknowledged changes. After several workloads on
-//!    one store the run checks this once: after the last workload, before it prints that result.
+//!    one store the run checks this once: after the last workload, before it reports the result of
+//!    this workload.
 
 use super::Run;
 use super::settings::{Case, Settings};
@@ -49,8 +50,8 @@ const ACCOUNTS_OF_BRANCH: u64 = 1000;
 const ITEMS: u32 = 10_000;
 const CUSTOMERS_OF_DISTRICT: u32 = 300;
 
-/// Requests per second that are assumed when the expected number of requests decides how zipfian
-/// keys are spread over future records.
+/// Assumed requests per second. From the expected number of requests follows the number of future
+/// records over which zipfian keys are spread.
 const ASSUMED_RATE: f64 = 50_000.0;
 
 /// Seed of the loaded rows of TATP, sysbench and TPC-C.
@@ -149,8 +150,8 @@ pub struct StoreRun<'a> {
     pub settings: &'a Settings,
     pub case: Case,
     pub round: usize,
-    /// Gets the result of each workload when the workload has ended.
-    pub tell: &'a mut dyn FnMut(Work, Run),
+    /// Called with the result of each workload when the workload has ended.
+    pub report: &'a mut dyn FnMut(Work, Run),
 }
 
 impl Visit for StoreRun<'_> {
@@ -162,7 +163,7 @@ impl Visit for StoreRun<'_> {
             Work::Load | Work::Ycsb(..) => return self.ycsb(store),
             Work::LoadSorted => {
                 let run = self.sorted_load(store)?;
-                (self.tell)(work, run);
+                (self.report)(work, run);
                 return Ok(());
             }
             Work::Insert => self.inserts(store),
@@ -171,7 +172,7 @@ impl Visit for StoreRun<'_> {
             Work::Tatp(_, mix) => self.tatp(store, mix),
             Work::Sysbench(_, script) => self.sysbench(store, script),
         }?;
-        (self.tell)(work, run_of(outcome, store));
+        (self.report)(work, run_of(outcome, store));
         Ok(())
     }
 }
@@ -228,11 +229,11 @@ impl StoreRun<'_> {
             next = run.next_record();
             let ended = std::mem::replace(&mut last, (work, run_of(outcome, store)));
             if settings.works.contains(&ended.0) {
-                (self.tell)(ended.0, ended.1);
+                (self.report)(ended.0, ended.1);
             }
         }
         check_count(store, table[0], next)?;
-        (self.tell)(last.0, last.1);
+        (self.report)(last.0, last.1);
         Ok(())
     }
 

@@ -44,8 +44,8 @@ impl Owner {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--own").arg("--dir").arg(folder).stdout(Stdio::piped());
         let mut child = command.spawn()?;
-        let told = child.stdout.take().ok_or("no output")?;
-        BufReader::new(told).read_line(&mut String::new())?;
+        let output = child.stdout.take().ok_or("no output")?;
+        BufReader::new(output).read_line(&mut String::new())?;
         Ok(Owner(child))
     }
 }
@@ -84,7 +84,7 @@ fn read_only(folder: &Path) -> Result<Duration, Failed> {
     Ok(took)
 }
 
-fn told(name: &str, mut times: Vec<Duration>) {
+fn print_times(name: &str, mut times: Vec<Duration>) {
     times.sort();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let (median, last) = (times[times.len() / 2], times[times.len() - 1]);
@@ -110,7 +110,7 @@ fn main() -> Result<(), Failed> {
     }
     database.close()?;
     println!("{engine} engine, {records} rows of 100 bytes, on {}", folder.display());
-    told("read-only opening of a closed database", times(|| read_only(&folder))?);
+    print_times("read-only opening of a closed database", times(|| read_only(&folder))?);
     let owner = Owner::begin(&folder)?;
     let through_the_socket = times(|| {
         let begin = Instant::now();
@@ -123,8 +123,8 @@ fn main() -> Result<(), Failed> {
             other => Err(format!("{other:?}").into()),
         }
     });
-    told("question to a process that has it open", through_the_socket?);
+    print_times("request to a process that has it open", through_the_socket?);
     drop(owner);
-    told("read-only opening after that process was killed", times(|| read_only(&folder))?);
+    print_times("read-only opening after that process was killed", times(|| read_only(&folder))?);
     Ok(())
 }

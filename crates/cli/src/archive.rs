@@ -62,7 +62,7 @@ fn every(text: &str) -> std::result::Result<Duration, String> {
     if time < Duration::from_millis(10) { Err("expected at least 10ms".to_owned()) } else { Ok(time) }
 }
 
-/// Source of stretches.
+/// Source of the stretches (parts) of the log.
 enum Source {
     /// An archiver of a database that this process has opened, and the end of the last acknowledged
     /// stretch.
@@ -73,20 +73,20 @@ enum Source {
 /// Remembers whether a signal has asked the command to stop.
 #[derive(Default)]
 struct Stop {
-    is_told: Mutex<bool>,
-    told: Condvar,
+    is_stopped: Mutex<bool>,
+    stopped: Condvar,
 }
 
 impl Stop {
-    fn tell(&self) {
-        *self.is_told.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.told.notify_all();
+    fn stop(&self) {
+        *self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stopped.notify_all();
     }
 
     /// Waits for the signal for at most `time`. Returns whether the signal has come.
     fn within(&self, time: Duration) -> bool {
-        let guard = self.is_told.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.told.wait_timeout_while(guard, time, |is_told| !*is_told);
+        let guard = self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.stopped.wait_timeout_while(guard, time, |is_stopped| !*is_stopped);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
@@ -95,11 +95,11 @@ impl Archive {
     pub fn run(self) -> Result<()> {
         match self.place.open_or_ask()? {
             Look::Closed(database) => {
-                let told = self.archive(|archive| {
+                let archived = self.archive(|archive| {
                     let archiver = archive.archiver(&database, &self.archiver, self.keep)?;
                     Ok(Source::Own(archiver, None))
                 });
-                close_after(&database, told)
+                close_after(&database, archived)
             }
             running => self.archive(|_| Ok(Source::Running(running))),
         }
@@ -108,7 +108,7 @@ impl Archive {
     fn archive(&self, begin: impl FnOnce(&LogArchive) -> Result<Source>) -> Result<()> {
         let stop = Arc::new(Stop::default());
         let stops = stop.clone();
-        on_stop(move || stops.tell())?;
+        on_stop(move || stops.stop())?;
         let mut archive = LogArchive::open(&self.to)?;
         let mut source = begin(&archive)?;
         let (mut taken, mut noted) = (0, Instant::now());
@@ -143,7 +143,7 @@ impl Archive {
             stop.within(self.every);
         }
         drop(progress);
-        self.tell(&archive, taken)
+        self.report(&archive, taken)
     }
 
     /// Acknowledges the archive's end. Returns the stretch that follows the archive's end, and the
@@ -174,7 +174,7 @@ impl Archive {
         }
     }
 
-    fn tell(&self, archive: &LogArchive, taken: u64) -> Result<()> {
+    fn report(&self, archive: &LogArchive, taken: u64) -> Result<()> {
         let end = archive.stamp().map(|stamp| stamp.get());
         if self.json {
             return say(json!({ "bytes": taken, "stamp": end }).to_string());

@@ -100,7 +100,7 @@ impl Backup {
             Look::Closed(database) => database,
             Look::Running(client) => {
                 let made = self.copy_running(client)?;
-                return self.flags.tell(&made, None, engine, &self.to);
+                return self.flags.report(&made, None, engine, &self.to);
             }
         };
         let (options, progress) = self.flags.options("backup")?;
@@ -110,10 +110,10 @@ impl Backup {
         };
         drop(options);
         progress.end();
-        let told = made
+        let reported = made
             .map_err(Failure::from)
-            .and_then(|report| self.flags.tell(&report.into(), None, engine, &self.to));
-        close_after(&database, told)
+            .and_then(|report| self.flags.report(&report.into(), None, engine, &self.to));
+        close_after(&database, reported)
     }
 
     /// Asks the process that has the database open for the copy. Checks the copy in this process.
@@ -195,7 +195,7 @@ impl Restore {
         progress.end();
         let (report, reached) = made?;
         let engine = Database::engine_at(to)?;
-        self.flags.tell(&report.into(), reached.as_ref().zip(self.to), engine, to)
+        self.flags.report(&report.into(), reached.as_ref().zip(self.to), engine, to)
     }
 }
 
@@ -218,7 +218,7 @@ fn time(at: SystemTime) -> String {
 }
 
 /// Returns the report of a restore to a point, in words.
-fn told_of(report: &RestoreReport, point: RestorePoint, engine: EngineKind) -> String {
+fn restored(report: &RestoreReport, point: RestorePoint, engine: EngineKind) -> String {
     let RestoreReport { copy, moment, next_moment, .. } = report;
     let mut text = match (engine, point) {
         // Commits become durable in another order than that of their stamps, so commits with
@@ -271,7 +271,7 @@ impl CopyFlags {
     }
 
     /// Prints the report of a copy, and the findings of the check.
-    fn tell(
+    fn report(
         &self,
         made: &CopyMade,
         reached: Option<(&RestoreReport, RestorePoint)>,
@@ -279,7 +279,7 @@ impl CopyFlags {
         to: &Path,
     ) -> Result<()> {
         let (seconds, checked) = (made.seconds, made.verified.as_ref());
-        checked.iter().for_each(|checked| verify::tell_faults(checked));
+        checked.iter().for_each(|checked| verify::print_faults(checked));
         let text = if self.json {
             let object = json!({
                 "id": made.id,
@@ -294,7 +294,7 @@ impl CopyFlags {
         } else {
             let mut text = format!("copied {} to {} in {seconds:.1} s", shown(made.bytes), to.display());
             if let Some((reached, point)) = reached {
-                text += &format!("\n{}", told_of(reached, point, engine));
+                text += &format!("\n{}", restored(reached, point, engine));
             }
             if let Some(checked) = checked.filter(|checked| checked.is_sound()) {
                 text += &format!("\n{}", verify::summary(checked, engine));
@@ -302,7 +302,7 @@ impl CopyFlags {
             text
         };
         let said = say(text);
-        // The exit code tells of a fault even if no program reads the output.
+        // A fault sets the exit code even if no program reads the output.
         match checked {
             Some(checked) if !checked.is_sound() => Err(Failure::Said),
             _ => said,

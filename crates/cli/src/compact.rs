@@ -49,7 +49,7 @@ impl Compact {
         };
         let report = Database::compact(dir, Some(Arc::new(show)))?;
         let checked = self.verify.then(|| Database::verify_path(dir, None)).transpose()?;
-        checked.iter().for_each(verify::tell_faults);
+        checked.iter().for_each(verify::print_faults);
         let mut text = if self.json {
             let object = json!({
                 "bytes_before": report.bytes_before,
@@ -70,7 +70,7 @@ impl Compact {
             text += &format!("\n{}", verify::summary(checked, engine));
         }
         let said = say(text);
-        // The exit code tells of a fault even if no program reads the output.
+        // A fault sets the exit code even if no program reads the output.
         match checked {
             Some(checked) if !checked.is_sound() => Err(Failure::Said),
             _ => said,

@@ -149,7 +149,7 @@ impl Delete {
         let bytes = key(written)?;
         let database = self.place.open()?;
         let table = database::table(&database, &self.table)?;
-        let told = if is_prefix {
+        let outcome = if is_prefix {
             let count = database.transact(|txn| txn.delete_range(&table, Prefix(&bytes)))?;
             let mut out = Output::new();
             let printed = match self.json {
@@ -162,6 +162,6 @@ impl Delete {
         } else {
             Err(not_found(&self.table, written))
         };
-        close_after(&database, told)
+        close_after(&database, outcome)
     }
 }

@@ -35,9 +35,9 @@ impl Repair {
         let report = Database::repair(&self.place.dir, mode)?;
         let said = match self.json {
             true => say(as_json(&report).to_string()),
-            false => tell(&report),
+            false => print(&report),
         };
-        // The exit code tells of damage even if no program reads the output.
+        // Damage sets the exit code even if no program reads the output.
         match report.outcome {
             RepairOutcome::Needed => Err(Failure::Said),
             _ => said,
@@ -45,7 +45,7 @@ impl Repair {
     }
 }
 
-fn tell(report: &RepairReport) -> Result<()> {
+fn print(report: &RepairReport) -> Result<()> {
     let quarantine = report.quarantine.as_deref().unwrap_or_default();
     report.faults.iter().for_each(|fault| warn(format_args!("fault: {fault}")));
     report.notes.iter().for_each(|note| warn(format_args!("note: {note}")));

@@ -2,8 +2,8 @@
 //!
 //! Lines come from a terminal, with a history, or from standard input. Each line is one command.
 //! Blanks separate words; within quotes, blanks are part of a word. If a command fails, the shell
-//! prints the error and reads the next line. If the input is not a terminal, the exit code tells
-//! whether every command succeeded.
+//! prints the error and reads the next line. If the input is not a terminal, the exit code is 0
+//! only if every command succeeded.
 
 use crate::point::print_entry;
 use crate::show::as_lines;
@@ -54,7 +54,7 @@ const COMMANDS: [(&str, &str, &str); 13] = [
     ("quit", "", "end the shell, and roll back an open transaction; also: exit"),
 ];
 
-/// Writing of words with blanks and of bytes.
+/// Help about writing words with blanks, and bytes.
 const WORDS: &str = "A word with blanks stands in \"quotes\". \\xNN is a byte, \\\\ a backslash, \\\" a quote, and \\t, \\n and \\r are control characters.";
 
 /// Returns the list of commands.
@@ -81,7 +81,7 @@ impl Shell {
         let database = self.place.open_or_create(&self.engine)?;
         let socket = listen(&database, &self.place.dir);
         let mut session = Session { database: &database, txn: None };
-        let told = match std::io::stdin().is_terminal() {
+        let outcome = match std::io::stdin().is_terminal() {
             true => session.converse(),
             false => session.follow(),
         };
@@ -89,7 +89,7 @@ impl Shell {
             warn(format_args!("katydid: the open transaction was rolled back"));
         }
         drop(socket);
-        close_after(&database, told)
+        close_after(&database, outcome)
     }
 }
 

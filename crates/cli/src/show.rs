@@ -235,7 +235,7 @@ impl Checkpoint {
         let database = self.place.open()?;
         database.checkpoint()?;
         let log = database.stat()?.log;
-        let told = if self.json {
+        let text = if self.json {
             let starts: Vec<u64> = log.streams.iter().map(|stream| stream.start.get()).collect();
             json!({ "log_starts": starts, "log_bytes": log.bytes }).to_string()
         } else {
@@ -246,6 +246,6 @@ impl Checkpoint {
                 shown(log.bytes)
             )
         };
-        close_after(&database, say(told))
+        close_after(&database, say(text))
     }
 }

@@ -54,7 +54,7 @@ impl Verify {
             }
             report => report?,
         };
-        tell_faults(&report);
+        print_faults(&report);
         if !self.quiet {
             report.notes.iter().for_each(|note| warn(format_args!("note: {note}")));
         }
@@ -63,7 +63,7 @@ impl Verify {
             () if report.is_sound() && !self.quiet => say(summary(&report, engine)),
             () => Ok(()),
         };
-        // The exit code tells of a fault even if no program reads the output.
+        // A fault sets the exit code even if no program reads the output.
         match &report.unchecked {
             _ if !report.faults.is_empty() => Err(Failure::Said),
             Some(why) => {
@@ -76,7 +76,7 @@ impl Verify {
 }
 
 /// Prints the faults to standard error.
-pub fn tell_faults(report: &VerifyReport) {
+pub fn print_faults(report: &VerifyReport) {
     report.faults.iter().for_each(|fault| warn(format_args!("fault: {fault}")));
 }
 

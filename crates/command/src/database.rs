@@ -122,7 +122,7 @@ impl DatabaseDir {
     pub(crate) fn try_open(&self) -> katydid::Result<Database> {
         let engine = Database::engine_at(&self.dir)?.into();
         let options = Options { create: false, engine, ..Options::default() };
-        open_telling(options, Some(MediumSettings::default()), |options| {
+        open_with_progress(options, Some(MediumSettings::default()), |options| {
             Database::open_with(&self.dir, options)
         })
     }
@@ -137,7 +137,7 @@ impl DatabaseDir {
         let engine = Database::engine_at(&self.dir)?.with(PagedOptions::default(), memory);
         let options = Options { access: Access::ReadOnly, create: false, engine, ..Options::default() };
         let if_found = Some(MediumSettings::default());
-        open_telling(options, if_found, |options| Database::open_with(&self.dir, options))
+        open_with_progress(options, if_found, |options| Database::open_with(&self.dir, options))
     }
 
     /// Opens the database, which is created if it is missing.
@@ -194,9 +194,9 @@ pub fn listen(database: &Database, dir: &Path) -> Option<Socket> {
 
 /// Closes the database after the output, so that findings are printed first. Returns the error of
 /// the output if there is one, else the error of closing.
-pub fn close_after(database: &Database, told: Result<()>) -> Result<()> {
+pub fn close_after(database: &Database, output: Result<()>) -> Result<()> {
     let closed = database.close();
-    told?;
+    output?;
     Ok(closed?)
 }
 
@@ -214,10 +214,10 @@ pub fn open_showing(
     if_found: Option<MediumSettings>,
     open: impl Fn(Options) -> katydid::Result<Database>,
 ) -> Result<Database> {
-    Ok(open_telling(options, if_found, open)?)
+    Ok(open_with_progress(options, if_found, open)?)
 }
 
-fn open_telling(
+fn open_with_progress(
     mut options: Options,
     if_found: Option<MediumSettings>,
     open: impl Fn(Options) -> katydid::Result<Database>,

@@ -42,7 +42,7 @@ pub struct ArchiveRequest<'a> {
     pub archiver: &'a str,
     /// Maximum bytes of log that the database keeps for the archiver.
     pub keep: u64,
-    /// True to get a stretch that only notes the moment, if no more log is durable.
+    /// True to get, if no further log is durable, a stretch without log that only notes the moment.
     pub note: bool,
 }
 
@@ -193,10 +193,10 @@ impl Look {
 
     /// Closes the database after the command has printed its output. Returns the error of the
     /// output if there is one, else the error of closing.
-    pub fn finish(self, told: Result<()>) -> Result<()> {
+    pub fn finish(self, output: Result<()>) -> Result<()> {
         match self {
-            Look::Closed(database) => close_after(&database, told),
-            Look::Running(_) => told,
+            Look::Closed(database) => close_after(&database, output),
+            Look::Running(_) => output,
         }
     }
 }

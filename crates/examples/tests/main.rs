@@ -17,8 +17,8 @@ fn text(path: &Path) -> &str {
 /// Returns the output of a program. A failure of the program fails the test.
 fn run(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output().expect("it runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {args:?}: {told}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {args:?}: {errors}");
     String::from_utf8(output.stdout).expect("text")
 }
 
@@ -36,8 +36,8 @@ impl Server {
     fn open(program: &str, args: &[&str]) -> Server {
         let mut process = Command::new(program).args(args).stdout(Stdio::piped()).spawn().expect("it runs");
         let mut line = String::new();
-        let told = process.stdout.take().expect("piped");
-        BufReader::new(told).read_line(&mut line).expect("a line");
+        let output = process.stdout.take().expect("piped");
+        BufReader::new(output).read_line(&mut line).expect("a line");
         let address = line.trim().strip_prefix("listening on ").expect("an address").to_owned();
         Server { process, address }
     }
@@ -120,7 +120,7 @@ fn each_job_is_done_once_and_a_killed_run_loses_none() {
             "{line}"
         );
         // There are more jobs than the workers can do before the first line of progress, so the
-        // kill interrupts them.
+        // kill interrupts the workers.
         let mut process = Command::new(JOBS)
             .args(["run", path, "--jobs", "100000000", "--workers", "4", "--shards", "2", "--engine", engine])
             .stderr(Stdio::piped())

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_in_files_and_inside_this_one_are_told_apart() {
+    fn modules_in_files_and_inside_this_file_are_distinguished() {
         let source = Source::parse(
             "mod a; #[path = \"../b.rs\"] pub mod b; mod c { use super::d; use super::super::e; use self::f; fn g() { super::h::i() } }",
         );

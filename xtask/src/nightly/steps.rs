@@ -104,7 +104,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "crash",
-        about: "the store crashes at calls of the simulated device: clients, crowds, turns",
+        about: "the store crashes at calls of the simulated device: one client, several, clients in turns",
         work: Work::Tests {
             weight: 4,
             arguments: &["-p", "katydid", "--test", "crash"],

@@ -19,23 +19,23 @@ use std::time::Duration;
 /// Measure a Raft group of three replicas against the project's targets
 ///
 /// Each replica is a process of this machine with its own folder, and all share the machine's
-/// processors and disk. Clients insert keys and values of 120 bytes together, and each client waits
-/// for the acknowledgement of each insert. After each run every replica must have exactly the rows
-/// that were acknowledged
+/// processors and disk. Clients insert rows whose key and value have 120 bytes in all, and each
+/// client waits for the acknowledgement of each insert. After each run every replica must have
+/// exactly the rows that were acknowledged
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Parts:
   commits   inserts by each number of clients, acknowledged by a majority (quorum) and by every replica (all)
-  slow      the same by 32 clients, with one replica whose syncs take longer
+  slow      inserts by 32 clients, with one replica whose syncs take longer
   failover  the leader is killed under load (kill -9); time until a commit that was begun afterwards is acknowledged
-  rejoin    a follower is killed under load, misses commits, and is started again; the clients' rate meanwhile
+  rejoin    a follower is killed under load, misses commits, and is started again; the clients' rates before, while it is away, and while it rejoins
 
 Examples:
   katydid lab replicas --dir /mnt/disk/replicas --csv replicas.csv
   katydid lab replicas --part commits --clients 32 --seconds 2 --rounds 5
   katydid lab replicas --part rejoin --missed 1000000 --rounds 1")]
 pub struct Replicas {
-    /// Parts, or `all`: commits, slow, failover, rejoin
+    /// Parts: commits, slow, failover, rejoin, or `all`
     #[arg(long, value_name = "NAMES", default_value = "all", value_delimiter = ',')]
     part: Vec<String>,
     /// Numbers of clients of the part `commits`
@@ -74,7 +74,7 @@ pub struct Replicas {
     csv: Option<PathBuf>,
 }
 
-/// Extent of the measurement.
+/// Length of the runs, and numbers of rounds, kills and missed commits, after `--quick`.
 struct Size {
     time: Duration,
     rounds: usize,

@@ -184,15 +184,15 @@ impl Client {
                 completions.push(at, &Dependencies::default(), Durability::Durable, since);
             }
             completions.wait_below_with(in_flight - batch + 1, |since, outcome| {
-                self.told(since, outcome.err(), &mut failed);
+                self.count(since, outcome.err(), &mut failed);
             });
         }
-        completions.drain_with(|since, outcome| self.told(since, outcome.err(), &mut failed));
+        completions.drain_with(|since, outcome| self.count(since, outcome.err(), &mut failed));
         failed.map_or(Ok(()), |error| Err(Failure::failed(error)))
     }
 
     #[inline]
-    fn told(&mut self, since: Option<Instant>, error: Option<Error>, failed: &mut Option<Error>) {
+    fn count(&mut self, since: Option<Instant>, error: Option<Error>, failed: &mut Option<Error>) {
         match error {
             None => {
                 self.commits += 1;

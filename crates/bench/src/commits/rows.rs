@@ -31,14 +31,14 @@ const VARYING: &[Column<Study>] = &[
     ("clients", |_, row| row.case.clients()),
     ("inserter", |_, row| row.case.inserter.to_string()),
     ("locks", |_, row| row.case.release.to_string()),
-    ("told when", |_, row| row.case.durability.to_string()),
+    ("acknowledged when", |_, row| row.case.durability.to_string()),
     ("streams", |_, row| optional(row.case.streams)),
     ("group", |_, row| row.case.group.map_or("-".to_owned(), group)),
     ("reads %", |_, row| optional(row.case.work.reads_percent())),
     ("writers", |_, row| optional(row.case.work.writers())),
 ];
 
-/// Column of the protocol. A log in NVRAM has none.
+/// Column of the protocol. A log in NVRAM has no protocol.
 const PROTOCOL: &[Column<Study>] = &[("sync", |_, row| sync(&row.case))];
 
 const P50: Column<Study> = ("p50 us", |_, row| of_times(row, |times| times.p50_us));

@@ -105,7 +105,8 @@ fn spanning(row: &Row) -> String {
     share(row, Counted::spanning_share)
 }
 
-/// Dependencies between logs in 100 kB of the log, which is about the amount that the paper draws.
+/// Dependencies between logs in 100 kB of the log, about the amount of log that the paper's figure
+/// shows.
 fn in_100_kb(row: &Row) -> String {
     format!("{:.0}", row.median(|round| round.counted.crossing as f64 / (round.bytes.max(1) as f64 / 100e3)))
 }
@@ -195,7 +196,7 @@ pub fn legend() -> Vec<String> {
     wrapped(
         "crossing: the share of records that change a page which a record in another log changed last. tight: the share of records for \
          which that record is among the five most recent of its log. spanning: the share of commits that need more than one durable log: \
-         the logs of their records, and the logs on which these depend tightly. in_100_kb: crossing records in 100 kB of log, about what \
-         the paper draws",
+         the logs of their records, and the logs on which these depend tightly. in_100_kb: crossing records in 100 kB of log, about the amount \
+         that the paper's figure shows",
     )
 }

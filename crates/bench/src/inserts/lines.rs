@@ -116,9 +116,7 @@ pub fn latency(of: &Rows<'_, Sweep>) -> Option<Picture> {
     let threads = AXES.iter().filter(|(over, _)| *over == ChartAxis::Threads).map(|(_, axis)| axis);
     let apart: Vec<&Axis<Case>> = [&SUBJECT].into_iter().chain(threads).chain([&DEVICE]).collect();
     Some(Picture {
-        title: format!(
-            "How soon commits are told, transactions of records of {least} bytes (ELEDA, Figure 16c)"
-        ),
+        title: format!("Latency of commits, transactions of records of {least} bytes (ELEDA, Figure 16c)"),
         subtitle: of.setting.title.clone(),
         x_name: "commit latency in us".to_owned(),
         y_name: "% of commits".to_owned(),

@@ -70,7 +70,7 @@ impl Child {
             self.signal();
         }
         let since = Instant::now();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let status: ExitStatus = std::thread::scope(|scope| {
             // This thread ends when the child does.
             scope.spawn(move || {
@@ -80,10 +80,10 @@ impl Child {
                     let _ended = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
                 }
                 *self.running.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                tell.send(child.wait())
+                sender.send(child.wait())
             });
             loop {
-                match told.recv_timeout(TICK) {
+                match receiver.recv_timeout(TICK) {
                     Ok(status) => return status.map_err(|error| failed("wait for this program", error)),
                     Err(mpsc::RecvTimeoutError::Timeout) => tick(since.elapsed().as_secs_f64()),
                     Err(mpsc::RecvTimeoutError::Disconnected) => {

@@ -42,8 +42,8 @@ pub fn number(value: &[u8]) -> u64 {
     value.get(..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
-/// Runs all `clients` until `stop` is set, or until the database fails. Calls `told` with
-/// acknowledgements, on any of the threads.
+/// Runs all `clients` until `stop` is set, or until the database fails. Calls
+/// `acknowledged` with acknowledgements, on any of the threads.
 ///
 /// # Errors
 /// The first failure of the database.
@@ -51,7 +51,7 @@ pub fn run(
     database: &Database,
     clients: u32,
     stop: &AtomicBool,
-    told: impl Fn(&[Ack]) -> Result<()> + Sync,
+    acknowledged: impl Fn(&[Ack]) -> Result<()> + Sync,
 ) -> Result<()> {
     let table = database.table(TABLE)?;
     let part = |thread: u32| {
@@ -61,8 +61,8 @@ pub fn run(
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
-                let (table, told) = (&table, &told);
-                scope.spawn(move || serve(database, table, part(thread), stop, told))
+                let (table, acknowledged) = (&table, &acknowledged);
+                scope.spawn(move || serve(database, table, part(thread), stop, acknowledged))
             })
             .collect();
         threads
@@ -72,40 +72,40 @@ pub fn run(
 }
 
 /// Outcomes that callbacks have reported and the serving thread has not read yet.
-type Heard = Arc<Mutex<Vec<katydid::Result<Ack>>>>;
+type Outcomes = Arc<Mutex<Vec<katydid::Result<Ack>>>>;
 
 fn serve(
     database: &Database,
     table: &Table,
     clients: Range<u32>,
     stop: &AtomicBool,
-    told: &impl Fn(&[Ack]) -> Result<()>,
+    acknowledged: &impl Fn(&[Ack]) -> Result<()>,
 ) -> Result<()> {
     let session = database.session();
     let first = clients.start;
     let read = |client| Ok(database.get(table, key(client))?.map_or(0, |value| number(&value)));
     let mut numbers = clients.clone().map(read).collect::<Result<Vec<u64>>>()?;
     let mut idle: VecDeque<u32> = clients.collect();
-    let heard = Heard::default();
+    let reported = Outcomes::default();
     // Relaxed: a thread that reads the flag late only stops late.
     while !stop.load(Ordering::Relaxed) {
         while let Some(client) = idle.pop_front() {
             let number = &mut numbers[(client - first) as usize];
             *number += 1;
-            let (number, heard, begun) = (*number, heard.clone(), Instant::now());
+            let (number, outcomes, begun) = (*number, reported.clone(), Instant::now());
             let txn = database.begin()?;
             txn.put(table, key(client), number.to_be_bytes())?;
             txn.commit_with(&session, move |outcome| {
                 let micros = u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX);
                 let ack = outcome.map(|_| Ack { client, micros });
-                heard.lock().unwrap_or_else(PoisonError::into_inner).push(ack);
+                outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(ack);
             });
         }
         session.wait_below(numbers.len().max(1))?;
         session.poll();
-        let heard = std::mem::take(&mut *heard.lock().unwrap_or_else(PoisonError::into_inner));
-        let acks = heard.into_iter().collect::<katydid::Result<Vec<Ack>>>()?;
-        told(&acks)?;
+        let outcomes = std::mem::take(&mut *reported.lock().unwrap_or_else(PoisonError::into_inner));
+        let acks = outcomes.into_iter().collect::<katydid::Result<Vec<Ack>>>()?;
+        acknowledged(&acks)?;
         idle.extend(acks.iter().map(|ack| ack.client));
     }
     Ok(())

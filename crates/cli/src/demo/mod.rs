@@ -210,7 +210,7 @@ impl Stage {
             Event::Power => ("power cut", self.cut.cut()?),
         };
         self.lost += verdict.lost();
-        self.screen.tell(what, verdict, self.json)?;
+        self.screen.print(what, verdict, self.json)?;
         match event {
             Event::Kill => self.killed.again(),
             Event::Power => self.cut.again(),
@@ -273,7 +273,7 @@ impl Screen {
         }
     }
 
-    fn tell(&mut self, what: &str, verdict: Verdict, json: bool) -> Result<()> {
+    fn print(&mut self, what: &str, verdict: Verdict, json: bool) -> Result<()> {
         self.rates = Default::default();
         let line = match json {
             true => json!({

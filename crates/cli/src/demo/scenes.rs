@@ -1,6 +1,7 @@
-//! Two databases under equal load. A process that can be killed writes the first, in files. The
-//! second is on a simulated device in this process, whose power can be cut. After a power cut,
-//! bytes that were not synced are lost, torn or kept, as the seed decides.
+//! Two databases under equal load. The first database is in files, and another process writes it,
+//! which can be killed. The second is on a simulated device in this process; the power of the
+//! device can be cut. After a power cut, bytes that were not synced are lost, torn or kept, as the
+//! seed decides.
 //!
 //! Each scene has a thread that collects acknowledgements. After a kill this thread reads the
 //! process's pipe to the end before the comparison begins. Only acknowledgements that could be read
@@ -105,11 +106,11 @@ fn spawn(dir: &PathBuf, clients: u32, tally: &Shared) -> Result<(Child, JoinHand
         return Err(Failure::failed("the clients have no standard output"));
     };
     let tally = tally.clone();
-    Ok((child, thread::spawn(move || hear(pipe, &tally))))
+    Ok((child, thread::spawn(move || collect(pipe, &tally))))
 }
 
 /// Reads acknowledgements to the end of the pipe. The last one may be incomplete.
-fn hear(pipe: ChildStdout, tally: &Shared) -> Result<()> {
+fn collect(pipe: ChildStdout, tally: &Shared) -> Result<()> {
     let mut pipe = BufReader::with_capacity(1 << 16, pipe);
     let mut bytes = [0; Ack::BYTES];
     loop {

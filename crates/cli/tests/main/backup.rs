@@ -20,8 +20,8 @@ fn copied_and_restored(engine: &str) {
     run_in(&db, &format!("backup {}", text(&copy))).expect_error(1, "a copy needs an empty directory");
 
     let out = run(["restore", text(&copy), text(&back), "--json", "--verify"]).expect(0);
-    let told: serde_json::Value = serde_json::from_str(&out).expect("JSON");
-    assert!(told["bytes"].as_u64() > Some(0) && told["verified"]["sound"] == true, "{out}");
+    let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert!(report["bytes"].as_u64() > Some(0) && report["verified"]["sound"] == true, "{out}");
     assert_eq!(run_in(&back, "scan fruit").expect(0), "apple\tred\npear\tgreen\n");
     // Reading from a backup leaves it a backup; writing makes it a database.
     run_in(&copy, "get fruit apple").expect(0);
@@ -102,9 +102,12 @@ fn compacting_shrinks_the_file() {
     let length = || std::fs::metadata(db.join("katydid.pages")).unwrap().len();
     let before = length();
     let out = run_in(&db, "compact --verify --json").expect(0);
-    let told: serde_json::Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!((told["bytes_before"].as_u64(), told["bytes_after"].as_u64()), (Some(before), Some(length())));
-    assert!(length() * 4 < before && told["verified"]["sound"] == true, "{out}");
+    let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(
+        (report["bytes_before"].as_u64(), report["bytes_after"].as_u64()),
+        (Some(before), Some(length()))
+    );
+    assert!(length() * 4 < before && report["verified"]["sound"] == true, "{out}");
     assert_eq!(run_in(&db, "scan fruit").expect(0), "apple\tred\n");
     run_in(&db, "put fruit pear green").expect(0);
     run_in(&folder.path().join("none"), "compact").expect_error(1, "there is no database");

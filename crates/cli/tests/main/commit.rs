@@ -343,7 +343,7 @@ fn a_signal_leaves_neither_a_log_nor_half_a_file() {
 }
 
 #[test]
-fn logs_in_stripes_are_told_apart_and_their_folders_left_as_they_were() {
+fn striped_logs_are_distinguished_and_their_folders_restored() {
     let dir = tempfile::tempdir().unwrap();
     let stripes = ["one", "two"].map(|name| dir.path().join("logs").join(name).display().to_string());
     let words =

@@ -9,17 +9,20 @@ fn a_scripted_demo_loses_nothing_and_says_so() {
     let db = dir.path().join("db");
     let words = "demo crash --clients 300 --seconds 1.2 --json --script kill,power,kill,power --dir";
     let out = run(words.split(' ').chain([db.to_str().unwrap()])).expect(0);
-    let told: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let events: Vec<&Value> = told.iter().map(|event| &event["event"]).collect();
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<&Value> = lines.iter().map(|event| &event["event"]).collect();
     assert_eq!(events, ["killed", "power cut", "killed", "power cut"]);
-    for event in &told {
+    for event in &lines {
         assert_eq!(event["acknowledged"], event["found"], "{event}");
         assert_eq!(event["lost"], 0, "{event}");
     }
     let count = |event: &Value, what: &str| event[what].as_u64().unwrap();
-    let killed: u64 =
-        told.iter().step_by(2).map(|event| count(event, "acknowledged") + count(event, "found_beyond")).sum();
-    assert!(killed > 0 && count(&told[1], "acknowledged") > 0, "{out}");
+    let killed: u64 = lines
+        .iter()
+        .step_by(2)
+        .map(|event| count(event, "acknowledged") + count(event, "found_beyond"))
+        .sum();
+    assert!(killed > 0 && count(&lines[1], "acknowledged") > 0, "{out}");
     // The database in the folder has at least the commits that the events report; clients may have
     // committed more after the last event.
     let scanned = run_in(&db, "scan clients --json").expect(0);

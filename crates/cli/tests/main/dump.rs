@@ -67,8 +67,8 @@ fn every_byte_comes_back(from: EngineKind, to: EngineKind) {
     let dump = run_in(&db, "dump").expect(0);
     assert!(dump.starts_with("{\"katydid_dump\":1}\n"), "{}", &dump[..40]);
     let words = format!("restore-dump --engine {to} --segment 4MiB");
-    let told = run_with_input(&new, &words, dump.as_bytes()).expect(0);
-    assert_eq!(told, format!("{} rows in 4 tables\n", rows.len()));
+    let printed = run_with_input(&new, &words, dump.as_bytes()).expect(0);
+    assert_eq!(printed, format!("{} rows in 4 tables\n", rows.len()));
     let (names, restored) = found(&new, to);
     assert_eq!(names, ["empty", "fruit", "long", "naïve \"name\"\n"]);
     assert!(restored == rows, "the rows are others");

@@ -95,7 +95,7 @@ fn the_log_shows_what_was_written_since_the_last_checkpoint() {
 }
 
 #[test]
-fn stat_tells_what_the_memory_engine_has() {
+fn stat_shows_the_memory_engine() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let out = run_in(dir.path(), "stat").expect(0);

@@ -134,7 +134,7 @@ fn loading_until_the_disk_is_full_keeps_what_was_acknowledged() {
         let input: String = (ROWS..ROWS + more).map(line).collect();
         let done = limited(dir, "load t - --acks --batch 20", limit, &input);
         check_message(&done, dir, &what);
-        let told = acknowledged(&done);
+        let count = acknowledged(&done);
         // The memory engine needs space only in its log, until it takes a checkpoint.
         let checkpoint = limited(dir, "checkpoint", limit, "");
         check_message(&checkpoint, dir, &what);
@@ -154,7 +154,7 @@ fn loading_until_the_disk_is_full_keeps_what_was_acknowledged() {
         if put || run_in(dir, "get t zzz").code == 0 {
             run_in(dir, "delete t zzz").expect(0);
         }
-        check_rows(dir, ROWS + told, ROWS + told + 20, &what);
+        check_rows(dir, ROWS + count, ROWS + count + 20, &what);
         // Without the limit there is space again.
         let out = run_in(dir, "put t zzz v").expect(0);
         assert!(out.is_empty(), "{out}");

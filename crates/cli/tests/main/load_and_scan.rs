@@ -256,7 +256,7 @@ fn a_signal_ends_a_load_that_waits_for_input() {
 }
 
 #[test]
-fn wrong_usage_is_told_apart() {
+fn wrong_usage_has_its_own_exit_code() {
     let dir = tempfile::tempdir().unwrap();
     run(["--nonsense"]).expect(2);
     run(["load", "t"]).expect(2);

@@ -14,13 +14,13 @@ fn a_killed_leader_loses_nothing_that_was_acknowledged() {
     let words = "replica demo --json --clients 4 --dir";
     let group = dir.path().join("group");
     let out = run(words.split(' ').chain([group.to_str().unwrap(), file.to_str().unwrap()])).expect(0);
-    let told: Value = serde_json::from_str(&out).unwrap();
+    let report: Value = serde_json::from_str(&out).unwrap();
     let text = std::fs::read_to_string(file).unwrap();
     let lines = text.lines().filter(|line| !line.is_empty()).count() as u64;
-    assert_eq!(told["acknowledged"].as_u64(), Some(lines), "{told}");
-    assert_eq!(told["missing"].as_u64(), Some(0), "{told}");
-    assert!(told["acknowledged_at_kill"].as_u64().is_some_and(|count| count < lines), "{told}");
-    assert!(told["killed"].is_u64() && told["leader"].is_u64(), "{told}");
+    assert_eq!(report["acknowledged"].as_u64(), Some(lines), "{report}");
+    assert_eq!(report["missing"].as_u64(), Some(0), "{report}");
+    assert!(report["acknowledged_at_kill"].as_u64().is_some_and(|count| count < lines), "{report}");
+    assert!(report["killed"].is_u64() && report["leader"].is_u64(), "{report}");
     run(words.split(' ').chain([group.to_str().unwrap()])).expect_error(1, "exists already");
 }
 
@@ -178,27 +178,27 @@ fn ycsb_drives_a_group_and_counts_what_was_acknowledged() {
         out.contains("loaded 300 records") && out.contains("300 keys, as many as were acknowledged"),
         "{out}"
     );
-    let told = read();
-    assert_eq!((&told["transactions"], &told["check"]["keys"]), (&400.into(), &300.into()), "{told}");
-    let (reads, commits) = (&told["reads"]["count"], &told["commits"]["count"]);
+    let report = read();
+    assert_eq!((&report["transactions"], &report["check"]["keys"]), (&400.into(), &300.into()), "{report}");
+    let (reads, commits) = (&report["reads"]["count"], &report["commits"]["count"]);
     assert_eq!(
         reads.as_u64().zip(commits.as_u64()).map(|(reads, commits)| reads + commits),
         Some(400),
-        "{told}"
+        "{report}"
     );
-    let options = &told["options"];
-    assert_eq!((&options["replicated"], &options["leader"]), (&"quorum".into(), &5.into()), "{told}");
+    let options = &report["options"];
+    assert_eq!((&options["replicated"], &options["leader"]), (&"quorum".into(), &5.into()), "{report}");
 
     // The run uses the records again. All of its inserts, of which many were in flight at once, are
     // there afterwards.
     let mix = "-p readproportion=0 -p updateproportion=0 -p scanproportion=0.1 -p insertproportion=0.9";
     let out = ycsb(&format!("--records 300 --operations 500 --in-flight 16 --all {mix}")).expect(0);
     assert!(out.contains("loaded by an earlier run"), "{out}");
-    let told = read();
-    let inserts = told["commits"]["count"].as_u64().unwrap();
-    assert!(inserts > 300, "{told}");
-    assert_eq!(told["check"]["keys"].as_u64(), Some(300 + inserts), "{told}");
-    assert_eq!(told["options"]["replicated"], "all", "{told}");
+    let report = read();
+    let inserts = report["commits"]["count"].as_u64().unwrap();
+    assert!(inserts > 300, "{report}");
+    assert_eq!(report["check"]["keys"].as_u64(), Some(300 + inserts), "{report}");
+    assert_eq!(report["options"]["replicated"], "all", "{report}");
     run(["replica", "delete", "--at", &address, "usertable", &first_key(&address)]).expect(0);
     ycsb("--records 300 --operations 1 -p readproportion=0 -p updateproportion=0 -p insertproportion=1")
         .expect_error(1, "were acknowledged: this is a bug");
@@ -233,7 +233,8 @@ fn a_write_to_all_names_the_voters_that_lack_it_and_a_load_also_the_lines() {
     let lines = dir.path().join("fruit.tsv");
     std::fs::write(&lines, "apple\tred\nbanana\tyellow\nplum\tblue\n").unwrap();
     let load = format!("load fruit {} --batch 2", lines.display());
-    // The error is another one if the machine is too slow for a majority to confirm in this time.
+    // If the machine is too slow for a majority to confirm in this time, the error is another one,
+    // and a longer time is tried.
     let write = |words: &str| {
         let run = |wait| run(format!("replica {words} --at {at} --all --wait {wait}").split(' '));
         let is_unknown = |done: &Done| done.err.contains("is unknown");
@@ -267,11 +268,12 @@ fn a_command_that_ends_early_is_no_success_if_its_output_is_closed() {
     let config = configure(dir.path(), "127.0.0.1:0");
     let serve = format!("replica --config {}", config.display());
     run_unread(&serve).expect_error(1, "no program reads standard output, to which it prints its address");
-    // The replica was closed, so it starts again. Its group has no leader, because it has no group.
+    // The failed command closed the replica, so the replica can be started again. No leader
+    // answers, because the replica belongs to no group yet.
     let replica = Running::start(&config);
     let status = format!("replica status --at {}", replica.address);
     run_unread(&status).expect_error(1, "no leader answers");
-    // What was done stays done.
+    // `init` makes the group, although no program reads its output.
     run_unread(&format!("replica init --at {0} 5={0}", replica.address)).expect(0);
     run(["replica", "put", "--at", &replica.address, "fruit", "fig", "green"]).expect(0);
     run_unread(&status).expect(0);
@@ -312,8 +314,8 @@ fn a_leader_that_was_paused_does_not_answer_from_its_old_state() {
     let all = replicas.each_ref().map(|replica| replica.address.as_str()).join(",");
     at("put", &all, &["fruit", "apple", "red"]);
     let status = at("status", &all, &["--json"]);
-    let told: Vec<Value> = status.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let leader = told.iter().position(|member| member["role"] == "leader").unwrap();
+    let members: Vec<Value> = status.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let leader = members.iter().position(|member| member["role"] == "leader").unwrap();
     let paused = Pid::from_child(&replicas[leader].child);
 
     kill_process(paused, Signal::STOP).unwrap();
@@ -326,7 +328,7 @@ fn a_leader_that_was_paused_does_not_answer_from_its_old_state() {
     let terms = |status: &str| {
         status.lines().next().map(|line| serde_json::from_str::<Value>(line).unwrap()["term"].as_u64())
     };
-    assert!(terms(&status) > Some(told[0]["term"].as_u64()), "{status}");
+    assert!(terms(&status) > Some(members[0]["term"].as_u64()), "{status}");
     at("put", &replicas[leader].address, &["fruit", "apple", "yellow"]);
     assert_eq!(at("get", &others.join(","), &["fruit", "apple"]), "apple\tyellow\n");
     for replica in replicas {

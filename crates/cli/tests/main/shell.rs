@@ -18,7 +18,7 @@ fn several_commands_are_one_transaction() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_and_the_rest_is_done() {
+fn a_failed_line_is_reported_and_the_other_lines_run() {
     let dir = tempfile::tempdir().unwrap();
     let input = b"put t k v\nget t none\nget u k\nfrob\nput t k\nput t \"open\ncommit\nbegin\nbegin\ncommit x\ncommit\nget t k\nstat\nexit now\nhelp\n";
     let done = run_with_input(dir.path(), "shell --segment 4MiB", input);

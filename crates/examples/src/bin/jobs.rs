@@ -42,7 +42,7 @@ impl Queue {
         Ok(Queue { ready, leased, done: TypedTable::new(done?), db })
     }
 
-    /// Takes up to `most` due jobs of a shard that no other worker is taking.
+    /// Takes up to `most` due jobs of a shard. Passes over jobs that another worker is taking.
     fn claim(&self, shard: u8, most: usize) -> katydid::Result<Vec<Lease>> {
         self.db.transact(|txn| {
             let due = (shard, 0_u64, 0_u64)..=(shard, now(), u64::MAX);
@@ -85,12 +85,16 @@ impl Queue {
         let (session, first) = (self.db.session(), now() << 20);
         for job in first..first + jobs {
             let key = ((job % u64::from(shards)) as u8, now(), job);
-            let told = move |outcome| {
+            let on_outcome = move |outcome| {
                 if let Err(error) = outcome {
                     eprintln!("job {job} is not in the queue: {error}");
                 }
             };
-            self.db.transact_with(&session, |txn| self.ready.put(txn, key, format!("job {job}")), told)?;
+            self.db.transact_with(
+                &session,
+                |txn| self.ready.put(txn, key, format!("job {job}")),
+                on_outcome,
+            )?;
             session.wait_below(IN_FLIGHT)?;
         }
         session.drain()
@@ -107,11 +111,11 @@ fn run(folder: &str) -> Result<()> {
     let (batch, shards) = (flag("--batch", 1_usize), flag("--shards", 1_u8).max(1));
     let queue = Queue::open(folder, flag("--engine", EngineKind::Paged))?;
     let (begun, mut finished, mut looked) = (Instant::now(), 0, Instant::now());
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     thread::scope(|scope| -> Result<()> {
         let queue = &queue;
         for worker in 0..workers {
-            let tell = tell.clone();
+            let sender = sender.clone();
             scope.spawn(move || {
                 let work = || {
                     let leases = queue.claim((worker % u64::from(shards)) as u8, batch)?;
@@ -121,19 +125,19 @@ fn run(folder: &str) -> Result<()> {
                     queue.finish(&leases, worker).map(|()| leases.len() as u64)
                 };
                 // Ends when the receiver is gone.
-                while tell.send(work()).is_ok() {}
+                while sender.send(work()).is_ok() {}
             });
         }
-        scope.spawn(move || tell.send(queue.produce(jobs, shards).map(|()| 0)).unwrap_or_default());
+        scope.spawn(move || sender.send(queue.produce(jobs, shards).map(|()| 0)).unwrap_or_default());
         while finished < jobs {
-            finished += told.recv()??;
+            finished += receiver.recv()??;
             if looked.elapsed() > Duration::from_millis(500) {
                 looked = Instant::now();
                 eprintln!("{:>5.1} s: {finished} finished", begun.elapsed().as_secs_f64());
                 queue.give_back()?;
             }
         }
-        drop(told);
+        drop(receiver);
         Ok(())
     })?;
     let (seconds, stat) = (begun.elapsed().as_secs_f64(), queue.db.stat()?);

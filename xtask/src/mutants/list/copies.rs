@@ -204,7 +204,7 @@ pub const LIST: &[Mutant] = &[
         tests: BACKUP,
     },
     Mutant {
-        name: "a backup that is too slow tells of a read that failed",
+        name: "a backup that is too slow reports a failed read",
         file: "crates/engine/src/paged/copy.rs",
         old: "        target.check_pin(&pin)?;\n        copied?;\n",
         new: "        copied?;\n        target.check_pin(&pin)?;\n",

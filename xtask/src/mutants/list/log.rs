@@ -47,7 +47,7 @@ pub const LIST: &[Mutant] = &[
         tests: NVRAM_COMMITS,
     },
     Mutant {
-        name: "nvram: a crash of the memory is not asked for before a commit is told",
+        name: "nvram: a crash of the memory is not checked before a commit is acknowledged",
         file: "crates/wal/src/nvram/medium.rs",
         old: "            moved = !self.has_crashed(core) && persisted;\n",
         new: "            moved = persisted;\n",
@@ -82,7 +82,7 @@ pub const LIST: &[Mutant] = &[
         tests: NVRAM_COMMITS,
     },
     Mutant {
-        name: "nvram: what is requested is left to whoever comes",
+        name: "nvram: a request for durability is left to other threads",
         file: "crates/wal/src/core.rs",
         old: "!self.buffer.frontiers.reached(end, level) && !self.medium.try_here(self, end, level)",
         new: "false && !self.medium.try_here(self, end, level)",

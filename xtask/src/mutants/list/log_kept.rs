@@ -68,7 +68,7 @@ pub const LIST: &[Mutant] = &[
         tests: PINS,
     },
     Mutant {
-        name: "a lost consumer is told of the first stream, whichever was trimmed",
+        name: "a lost consumer gets the first stream, whichever was trimmed",
         file: "crates/wal/src/consumer.rs",
         old: "filter(|(at, start)| at < start)",
         new: "filter(|(at, start)| at < start && false)",

@@ -34,14 +34,14 @@ pub const LIST: &[Mutant] = &[
         tests: RECOVER,
     },
     Mutant {
-        name: "records beyond damage do not tell that it was durable",
+        name: "records beyond damage do not show that it was durable",
         file: "crates/wal/src/recover/judge.rs",
         old: "state.durable.max(state.start).max(walk.durable).max(search.durable);",
         new: "state.durable.max(state.start).max(walk.durable);",
         tests: RECOVER,
     },
     Mutant {
-        name: "the control file does not tell what was durable",
+        name: "the control file does not record what was durable",
         file: "crates/wal/src/recover/judge.rs",
         old: "let durable = state.durable.max(state.start)",
         new: "let durable = state.start",

@@ -134,7 +134,7 @@ pub const LIST: &[Mutant] = &[
         tests: CLOSING,
     },
     Mutant {
-        name: "a second caller of close is told that all went well",
+        name: "a second caller of close gets success",
         file: "crates/engine/src/opening/mod.rs",
         old: "End::Closed(outcome) => return outcome.clone(),",
         new: "End::Closed(_) => return Ok(()),",

@@ -163,7 +163,7 @@ pub const LIST: &[Mutant] = &[
         tests: VIEWS,
     },
     Mutant {
-        name: "a view that was given up is not told",
+        name: "a view that was given up gets no error",
         file: "crates/engine/src/paged/views/view.rs",
         old: "        if bytes != 0 || self.has_forgotten(table.tree.table) {",
         new: "        if self.has_forgotten(table.tree.table) {",

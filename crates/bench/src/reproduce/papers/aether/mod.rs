@@ -24,7 +24,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         here: "TPC-B with 10 branches and a skew of 0.85 in the paged engine, 1, 8 and 60 clients, the systems of Figure 9: shares of the processors in programs, in the kernel \
                and idle, and the share of the clients' time in which they wait for the log",
         headline: "the baseline is idle 75 % of the time, with early release 20 %; with flush pipelining the hardware is used fully",
-        differs: "2 processors instead of 64 contexts, so that the log buffer is hardly contended; stacked bars of all processor time, with the waits for the log in a chart of their own; useful time is not told from spinning",
+        differs: "2 processors instead of 64 contexts, so that the log buffer is hardly contended; stacked bars of all processor time, with the waits for the log in a chart of their own; useful time is not distinguished from spinning",
         command: "lab commit --figure aether2 --branches 10 --dir {dir} --csv {csv} --svg {svg}",
         quick_seconds: 20.0,
         criteria: store::TWO,

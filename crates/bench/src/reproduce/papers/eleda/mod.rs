@@ -25,12 +25,12 @@ const VIRTUAL: Experiment =
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         figure: "8-9",
-        title: "Key-value work: throughput over threads, and how soon commits are told",
+        title: "Key-value work: throughput over threads, and latency of commits",
         ran: "YCSB A with 1 KiB in WiredTiger and Shore-MT: vanilla on SSDs, vanilla in memory, and with ELEDA, up to 36 threads; the distribution \
               of commit latency with 32",
         here: "the same work in the paged engine: consolidated and grouped with clients that block, on this disk and in memory; grasshopper and \
                pipelined with 100 in flight; ours. What two processors cannot show is 8-cores",
-        headline: "71 times (WiredTiger) and 6.3 times (Shore-MT) at 32 threads, 10 times at one; commits told in 1.3 ms instead of 0.58",
+        headline: "71 times (WiredTiger) and 6.3 times (Shore-MT) at 32 threads, 10 times at one; commits acknowledged in 1.3 ms instead of 0.58",
         command: "lab commit --figure eleda8 --keys 20000 --dir {dir} --stripe {dir}/one,{dir}/two --csv {csv} --svg {svg}",
         quick: QUICK,
         differs: TWO_PROCESSORS,
@@ -57,11 +57,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         figure: "10-11",
-        title: "OLTP work: throughput over threads, and how soon commits are told",
+        title: "OLTP work: throughput over threads, and latency of commits",
         ran: "a variant of sysbench's OLTP in WiredTiger and Shore-MT: vanilla on SSDs, vanilla in memory, and with ELEDA, up to 36 threads; the \
               distribution of commit latency with 32",
         here: "oltp_write_only in the paged engine, the systems of 8-9",
-        headline: "32 times (WiredTiger) and 12 times (Shore-MT) at 32 threads; commits told in 3.7 ms instead of 1",
+        headline: "32 times (WiredTiger) and 12 times (Shore-MT) at 32 threads; commits acknowledged in 3.7 ms instead of 1",
         command: "lab commit --figure eleda10 --keys 20000 --dir {dir} --stripe {dir}/one,{dir}/two --csv {csv} --svg {svg}",
         quick: QUICK,
         differs: TWO_PROCESSORS,
@@ -129,7 +129,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         figure: "16",
         title: "Transactions of three records on the log alone",
-        ran: "up to 36 threads, each transaction three records of 128 bytes to 4 KiB, commits told by callback",
+        ran: "up to 36 threads, each transaction three records of 128 bytes to 4 KiB, commits acknowledged by callback",
         here: "1, 2 and 16 threads, the same records, into a log in memory and in a file: grasshopper with a flusher and a unit of 512 KiB, as in the paper, and \
                other inserters with the same flusher",
         headline: "throughput increases with the threads to 1.34 million transactions a second with 128 bytes, is sustained up to 2 KiB and falls beyond; the full \
@@ -149,7 +149,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         headline: "with 32 threads vanilla on SSDs sleeps for 88 % of the time, on tmpfs it spins for 20 %; ELEDA neither spins nor sleeps, and its kernel time is negligible",
         command: "lab commit --figure eleda8 --keys 20000 --dir {dir} --stripe {dir}/one,{dir}/two --csv {csv} --svg {svg}",
         quick: QUICK,
-        differs: "2 processors instead of 36 cores; the paged engine instead of WiredTiger; spinning is not told from useful time, so what the text says of tmpfs is not asked",
+        differs: "2 processors instead of 36 cores; the paged engine instead of WiredTiger; spinning is not distinguished from useful time, so what the text says of tmpfs is not asked",
         criteria: systems::SEVENTEEN,
         ours: ours::seventeen,
         ..REAL

@@ -19,7 +19,7 @@ fn to(rows: &Rows, work: &str, system: &str, other: &str, threads: &str) -> f64 
 fn throughput_and_latency(rows: &Rows, work: &str) -> String {
     let mean = |system| of(rows, work, system, "32", "mean_us").unwrap_or_default() / 1e3;
     format!(
-        "ELEDA {:.1} and {:.1} times vanilla with one thread and 32, ours {:.1} and {:.1}; ours blocking {:.1} times with 32, told in {:.2} ms \
+        "ELEDA {:.1} and {:.1} times vanilla with one thread and 32, ours {:.1} and {:.1}; ours blocking {:.1} times with 32, acknowledged in {:.2} ms \
          instead of {:.2}",
         to(rows, work, "ELEDA", "vanilla", "1"),
         to(rows, work, "ELEDA", "vanilla", "32"),
