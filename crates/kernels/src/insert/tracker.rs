@@ -1,6 +1,6 @@
-//! The tracker: a thread that advances the filled frontier, so that a thread that needs the
-//! frontier finds most of that work done. The tracker is ELEDA's worker thread (Jung, Han, Kang,
-//! PVLDB 2017, section 4.2), and the scanning thread of ELEDA's bitmap (section 6.5.4).
+//! The tracker: a thread that advances the filled frontier, so that other threads that need the
+//! frontier have little left to scan. The tracker is ELEDA's worker thread (Jung, Han, Kang, PVLDB
+//! 2017, section 4.2), and the scanning thread of ELEDA's bitmap (section 6.5.4).
 //!
 //! Inserters whose `scan` takes time have a tracker. At most one thread of each log runs it. The
 //! inserter's `scan` advances the frontier, and threads that need the frontier call `scan` too.
@@ -208,7 +208,7 @@ pub fn track(inserter: &dyn Inserter, buffer: &LogBuffer, mut found: impl FnMut(
     let Some(tracker) = inserter.tracker() else { return };
     let much = 1 << tracker.shift;
     let mut filled = buffer.frontiers.filled().get();
-    let mut told = filled;
+    let mut reported = filled;
     tracker.run(|| {
         let scan = inserter.scan(buffer);
         // Another thread may have advanced the frontier too.
@@ -222,8 +222,8 @@ pub fn track(inserter: &dyn Inserter, buffer: &LogBuffer, mut found: impl FnMut(
         } else {
             Look::Nothing
         };
-        if filled - told >= much || (outcome != Look::Found && filled > told) {
-            told = filled;
+        if filled - reported >= much || (outcome != Look::Found && filled > reported) {
+            reported = filled;
             found();
         }
         outcome

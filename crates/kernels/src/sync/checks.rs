@@ -24,9 +24,9 @@ struct Model {
     /// Marked by each thread that plans; `syncs` is marked by each thread that syncs.
     plans: PlainAccess,
     syncs: PlainAccess,
-    /// Writes in flight, each with a flag that tells whether it has ended. The number is the end of
-    /// the last planned write. The latch is not the checkers' own: no thread takes a checked step
-    /// while it holds the latch.
+    /// Writes in flight, each with a flag that says whether it has ended. The number is the end of
+    /// the last planned write. The latch is one of `std`, which checkers do not see, because no
+    /// thread takes a checked step while it holds the latch.
     flights: std::sync::Mutex<(VecDeque<(Planned, bool)>, u64)>,
     /// True if a write is durable without a sync, as with direct I/O.
     direct: bool,
@@ -51,7 +51,7 @@ impl Model {
         Model::with(design.protocol(), direct, threads)
     }
 
-    /// A model in which the syncer leads from `many` active committers on.
+    /// Makes a model in which the syncer leads while at least `many` committers are active.
     fn with_many(many: u64, threads: bool) -> Arc<Model> {
         let mut protocol = adaptive::Adaptive::new(Heuristics::ALL, 1);
         protocol.stage.pace = protocol.stage.pace.with_many(many);
@@ -84,7 +84,7 @@ impl Model {
     fn commit(&self, level: Durability) {
         let end = self.reserve();
         self.protocol.wait(self, end, level);
-        assert!(self.settled(end, level), "told too early");
+        assert!(self.settled(end, level), "acknowledged too early");
     }
 
     fn ask(&self, level: Durability) {
@@ -328,8 +328,8 @@ checked!(
 );
 
 checked!(
-    /// Two writes in flight: the thread whose write ends last releases the waiters that the slower
-    /// one delayed, and its own leader.
+    /// Two writes in flight: if the lower write ends last, its thread also releases the waiters and
+    /// the leader of the other write.
     loom_two_writes_under_way explore_two_writes_under_way miri_two_writes_under_way,
     Some(2),
     || {
@@ -424,7 +424,7 @@ checked!(
 );
 
 checked!(
-    /// `per_commit`: a request beside a committer that waits.
+    /// `per_commit`: a request is made while a committer waits.
     loom_each_for_itself explore_each_for_itself miri_each_for_itself,
     Some(2),
     || {
@@ -494,8 +494,8 @@ checked!(
 );
 
 /// A model with the real marks, in which a session requests a sync of a record above another
-/// session's hole. A caller that finds a request makes none; that is sound only because of the
-/// marks' cutoff.
+/// session's hole. A caller that finds a request makes no further one, which is sound only because
+/// of the marks' cutoff.
 struct Marked {
     reserved: AtomicU64,
     marks: Marks,

@@ -154,7 +154,7 @@ impl FlushSlots {
             covered
         };
         let covered: Vec<Arc<Request>> = covered;
-        rounds.tally().told(covered.len() as u64);
+        rounds.tally().count_released(covered.len() as u64);
         covered.iter().for_each(|request| request.complete(false));
     }
 

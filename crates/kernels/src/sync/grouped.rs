@@ -55,7 +55,7 @@ impl Grouped {
         rounds.tally().got_lock(watch.nanoseconds());
         // The durable frontier is the last synced LSN; it advances only under this lock.
         if rounds.settled(end, level) {
-            rounds.tally().told(1);
+            rounds.tally().count_released(1);
         } else {
             rounds.sync(false);
         }

@@ -99,7 +99,7 @@ impl InFlight {
         if let Some(next) = next {
             next.unpark();
         }
-        rounds.tally().told(done.count());
+        rounds.tally().count_released(done.count());
         done.finish();
     }
 

@@ -200,7 +200,7 @@ impl SyncProtocol for Inline {
         let _turn = self.take_turn();
         if rounds.settled(end, level) {
             self.members().leave(rounds, end);
-            rounds.tally().told(1);
+            rounds.tally().count_released(1);
             rounds.tally().waited(watch.nanoseconds(), false);
             return;
         }

@@ -1,7 +1,7 @@
 //! The steps of the thread that holds the baton (the right to lead): it writes and syncs in rounds,
 //! releases the covered waiters, and passes the baton on.
 //!
-//! The leading thread runs this code. It is a waiting thread or a syncer. Loom and the explorer
+//! The leading thread, which is a waiting thread or a syncer, runs this code. Loom and the explorer
 //! check it together with `waiters` and `inflight`.
 //!
 //! Rules:
@@ -139,7 +139,7 @@ impl Stage {
                 let serves = leader.serves() && (requests.any() || requested || syncer_only);
                 let appoint = !own_open && !serves && !syncer_only && !syncer_leads;
                 let found = self.baton.settle(appoint, |waiter| settled(rounds, waiter));
-                rounds.tally().told(found.covered.count());
+                rounds.tally().count_released(found.covered.count());
                 if let Some(begun) = begun.take() {
                     let left = self.baton.pending() + u64::from(found.next.is_some());
                     self.pace.end(begun, own + found.covered.count(), left);
@@ -220,7 +220,7 @@ impl Stage {
             let found = self
                 .baton
                 .settle(false, |waiter| waiter.level != Durability::Durable && settled(rounds, waiter));
-            rounds.tally().told(found.covered.count());
+            rounds.tally().count_released(found.covered.count());
             found.covered.finish();
             rounds.sync(false);
         }

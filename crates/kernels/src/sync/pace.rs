@@ -56,7 +56,7 @@ impl Pace {
         }
     }
 
-    /// Makes the syncer lead from `many` active committers on, even under the checkers.
+    /// Makes the syncer lead while at least `many` committers are active, even under the checkers.
     #[cfg(test)]
     pub(super) fn with_many(self, many: u64) -> Self {
         let policy = Policy::new(Heuristics::ALL, 1).with_many(many);
@@ -71,7 +71,7 @@ impl Pace {
         }
     }
 
-    fn tell(&self, event: Event) {
+    fn report(&self, event: Event) {
         if let Some(mut policy) = self.policy() {
             let Decision { syncer_leads, yields, .. } = policy.observe(event);
             self.syncer_leads.store(u32::from(syncer_leads), Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Pace {
         if is_enough {
             return;
         }
-        let Some(ns_max) = delay.ns_max else { return self.tell(Event::Skipped) };
+        let Some(ns_max) = delay.ns_max else { return self.report(Event::Skipped) };
         let (start, longest) = (Instant::now(), Duration::from_nanos(ns_max));
         let in_vain = loop {
             yield_now();
@@ -150,7 +150,7 @@ impl Pace {
                 break true;
             }
         };
-        self.tell(Event::Delayed { in_vain });
+        self.report(Event::Delayed { in_vain });
     }
 
     // ---- events
@@ -160,7 +160,7 @@ impl Pace {
     pub(super) fn end(&self, round: Round, released: u64, left: u64) {
         if self.observes {
             let took_ns = round.start.map_or(0, |start| nanoseconds(start.elapsed()));
-            self.tell(Event::Round { now_ns: self.now_ns(), took_ns, released, left });
+            self.report(Event::Round { now_ns: self.now_ns(), took_ns, released, left });
         }
     }
 
@@ -168,7 +168,7 @@ impl Pace {
     /// wait.
     pub(super) fn passes_on(&self, active: u64) {
         if self.observes {
-            self.tell(Event::PassedOn { active });
+            self.report(Event::PassedOn { active });
         }
     }
 
@@ -176,7 +176,7 @@ impl Pace {
     /// start to the reserved frontier.
     pub(super) fn served(&self, bytes: u64) {
         if !CHECKED {
-            self.tell(Event::Served { bytes });
+            self.report(Event::Served { bytes });
         }
     }
 
@@ -191,7 +191,7 @@ impl Pace {
     pub(super) fn takes_over(&self) {
         if !CHECKED {
             let took_ns = self.now_ns().saturating_sub(self.handed_ns.load(Ordering::Relaxed));
-            self.tell(Event::HandedOver { took_ns });
+            self.report(Event::HandedOver { took_ns });
         }
     }
 }

@@ -52,7 +52,7 @@ impl Slotted {
         let _lock = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         rounds.tally().got_lock(watch.nanoseconds());
         if self.slots.covers(end) {
-            rounds.tally().told(1);
+            rounds.tally().count_released(1);
             return;
         }
         rounds.sync(true);

@@ -36,7 +36,7 @@ pub struct SyncTally {
 
 impl SyncTally {
     /// Counts `callers` blocked callers that are being released.
-    pub fn told(&self, callers: u64) {
+    pub fn count_released(&self, callers: u64) {
         if callers > 0 {
             self.released.add(callers);
         }
@@ -47,7 +47,7 @@ impl SyncTally {
     pub fn aggregated(&self, requests: u64) {
         self.queues.add(1);
         self.queued.add(requests);
-        self.told(requests.saturating_sub(1));
+        self.count_released(requests.saturating_sub(1));
     }
 
     /// Counts a closed slot with this number of threads.

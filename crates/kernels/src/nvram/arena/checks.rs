@@ -22,7 +22,7 @@ struct Model {
     reserved: AtomicU64,
     /// Place of the first record and its end, in one word; 0 for none yet. Stored when the record
     /// is filled.
-    told: AtomicU64,
+    published: AtomicU64,
     cells: [(PlainAccess, Cell<u64>); 2 + OWN as usize],
 }
 
@@ -49,7 +49,7 @@ impl Model {
         let model = Model {
             arenas: Arenas::new(arenas, chunks + OWN, 1, Vec::new(), 0),
             reserved: AtomicU64::new(0),
-            told: AtomicU64::new(0),
+            published: AtomicU64::new(0),
             cells: std::array::from_fn(|_| (PlainAccess::new(), Cell::new(0))),
         };
         Arc::new(model)
@@ -66,17 +66,17 @@ impl Model {
         Some((place.at(), end))
     }
 
-    fn append_and_tell(&self, slot: usize, mutant: Mutant) -> Option<(u64, u64)> {
+    fn append_and_publish(&self, slot: usize, mutant: Mutant) -> Option<(u64, u64)> {
         let (at, end) = self.append(slot, mutant)?;
-        self.told.store(end | at, Ordering::Release);
+        self.published.store(end | at, Ordering::Release);
         Some((at, end))
     }
 
-    /// Reads the record of `told`, and releases it.
+    /// Reads the record that `published` names, and releases it.
     fn trim(&self, mutant: Mutant) {
-        let told = self.told.load(Ordering::Acquire);
-        let (at, end) = (told % STEP, told / STEP * STEP);
-        if told == 0 {
+        let published = self.published.load(Ordering::Acquire);
+        let (at, end) = (published % STEP, published / STEP * STEP);
+        if published == 0 {
             // A release up to position 0 frees nothing that is in use.
             return self.arenas.release(0);
         }
@@ -93,7 +93,7 @@ impl Model {
 fn a_place_is_used_again(mutant: Mutant) {
     let model = Model::new(1, 1);
     let (first, trimmer) = (model.clone(), model.clone());
-    let first = spawn(move || first.append_and_tell(0, mutant));
+    let first = spawn(move || first.append_and_publish(0, mutant));
     let trimmer = spawn(move || trimmer.trim(mutant));
     let second = model.append(1, mutant);
     let first = first.join().expect("first");

@@ -39,7 +39,7 @@ unsafe impl Send for Model {}
 enum Mutant {
     None,
     /// The frontier advances before the fence.
-    TellFirst,
+    AdvanceFirst,
     /// Threads persist without the turn.
     NoTurn,
     /// A thread reads the durable frontier before it takes the turn.
@@ -96,7 +96,7 @@ impl Model {
         frontiers.advance_filled(self.marks.scan(&frontiers.reserved).filled);
         match mutant {
             Mutant::None => self.committer.pass(frontiers, |from, to| self.persist(from, to)),
-            Mutant::TellFirst => self.committer.pass(frontiers, |from, to| {
+            Mutant::AdvanceFirst => self.committer.pass(frontiers, |from, to| {
                 frontiers.advance_persisted(to);
                 self.persist(from, to)
             }),
@@ -116,7 +116,7 @@ impl Model {
     }
 
     /// Asserts that everything below the durable frontier is persisted. Returns the frontier.
-    fn told(&self) -> Lsn {
+    fn check_durable(&self) -> Lsn {
         let durable = self.frontiers.durable();
         for kept in &self.kept[..durable.get() as usize] {
             assert!(get(kept), "it was not persisted");
@@ -141,14 +141,14 @@ fn two_commit(mutant: Mutant) {
     let other = spawn(move || {
         other.append(1);
         other.pass(mutant);
-        other.told();
+        other.check_durable();
     });
     model.append(0);
     model.pass(mutant);
-    model.told();
+    model.check_durable();
     other.join().expect("no panic");
     model.pass(Mutant::None);
-    assert_eq!(model.told(), Lsn::new(2), "a pass that nobody is in the way of covers everything");
+    assert_eq!(model.check_durable(), Lsn::new(2), "a pass without other threads covers everything");
 }
 
 checked!(
@@ -166,13 +166,13 @@ fn one_covers_the_other(mutant: Mutant) {
     let other = model.clone();
     let other = spawn(move || {
         other.pass(mutant);
-        if other.told() > Lsn::ZERO {
+        if other.check_durable() > Lsn::ZERO {
             set(&other.copied[0]);
         }
     });
     model.append(1);
     model.pass(mutant);
-    model.told();
+    model.check_durable();
     other.join().expect("no panic");
 }
 
@@ -193,7 +193,7 @@ mod mutants {
     noticed!(
         loom_catches_mutants_of_commits explore_catches_mutants_of_commits,
         [
-            (Mutant::TellFirst, Detectors::Both),
+            (Mutant::AdvanceFirst, Detectors::Both),
             (Mutant::NoTurn, Detectors::Both),
             (Mutant::OldFrontier, Detectors::Both),
             (Mutant::NotFilled, Detectors::Both)

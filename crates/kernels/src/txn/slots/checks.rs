@@ -38,7 +38,7 @@ struct Model {
     /// The version of each writer, by its timestamp.
     versions: [AtomicU64; READER],
     /// The greatest timestamp that was acknowledged to its writer.
-    told: AtomicU64,
+    acknowledged: AtomicU64,
     /// Versions below this timestamp were removed.
     removed: AtomicU64,
 }
@@ -49,7 +49,7 @@ impl Model {
         slots.used.store(SLOTS, SeqCst);
         let zero = || AtomicU64::new(0);
         let clock = Clock::new(Source::Hand(HandClock::new(1)));
-        Arc::new(Model { slots, clock, versions: [zero(), zero()], told: zero(), removed: zero() })
+        Arc::new(Model { slots, clock, versions: [zero(), zero()], acknowledged: zero(), removed: zero() })
     }
 
     fn begin_write(&self, slot: usize, mutant: Mutant) -> Timestamp {
@@ -77,7 +77,7 @@ impl Model {
         self.versions[slot].store(timestamp.get(), SeqCst);
         self.slots.installed(timestamp);
         self.slots.acknowledge(timestamp);
-        self.told.fetch_max(timestamp.get(), SeqCst);
+        self.acknowledged.fetch_max(timestamp.get(), SeqCst);
         self.slots.give_back(slot);
     }
 
@@ -109,9 +109,9 @@ impl Model {
 
     /// Reads. Returns the bound, and the versions below it.
     fn read(&self, mutant: Mutant) -> (Timestamp, [u64; READER]) {
-        let told = self.told.load(SeqCst);
+        let acknowledged = self.acknowledged.load(SeqCst);
         let bound = self.begin_read(mutant);
-        assert!(bound.get() > told, "what was acknowledged before it began lies above its bound");
+        assert!(bound.get() > acknowledged, "what was acknowledged before it began lies above its bound");
         (bound, self.below(bound))
     }
 
@@ -124,7 +124,7 @@ impl Model {
         self.removed.fetch_max(horizon.get(), SeqCst);
     }
 
-    /// Reads beside a garbage collector, and asserts that no version that the reader needs is
+    /// Reads while a garbage collector runs, and asserts that no version that the reader needs is
     /// removed.
     fn read_what_is_kept(&self, mutant: Mutant) {
         let bound = self.begin_read(mutant);
