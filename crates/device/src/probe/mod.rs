@@ -102,18 +102,23 @@ impl Trials {
     pub const FILE_BYTES_MIN: u64 = 1 << 20;
 
     /// Measures in a scratch file of `bytes` on the device of a folder, each trial for `time`.
-    /// Calls `told` before each trial, with the share of all trials that is done, from 0 to 1, and
-    /// the trial's name.
+    /// Calls `progress` before each trial, with the share of all trials that is done, from 0 to 1,
+    /// and the trial's name.
     ///
     /// # Errors
     /// Those of the device, and `InvalidInput` for a file smaller than [`Trials::FILE_BYTES_MIN`].
-    pub fn run(dir: &Path, bytes: u64, time: Duration, mut told: impl FnMut(f64, &str)) -> Result<Trials> {
+    pub fn run(
+        dir: &Path,
+        bytes: u64,
+        time: Duration,
+        mut progress: impl FnMut(f64, &str),
+    ) -> Result<Trials> {
         let scratch = Scratch::new(dir, bytes, FileState::Overwritten)?;
         let taken = scratch.methods();
         let count = (2 * taken.len() + Self::SIZES.len() - 2 + Self::DEPTHS.len() - 1) as f64;
         let mut done = 0.0;
         let mut measure = |method, block_bytes: usize, depth| {
-            told(done / count, &format!("{method}, {} KiB, {depth} in flight", block_bytes >> 10));
+            progress(done / count, &format!("{method}, {} KiB, {depth} in flight", block_bytes >> 10));
             done += 1.0;
             scratch.measure(&Load { method, sync: SyncMethod::Durable, block_bytes, depth, time })
         };

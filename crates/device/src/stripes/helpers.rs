@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_is_told_and_a_panic_is_the_callers() {
+    fn the_first_failure_is_returned_and_a_panic_reaches_the_caller() {
         let helpers = HelperPool::default();
         let call = |nth: usize| match nth {
             1 | 3 => Err(Error::new(Verb::Write, nth.to_string(), Cause::NoSpace)),

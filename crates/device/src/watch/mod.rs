@@ -1,18 +1,18 @@
 //! The stall watch: a device call that takes longer than a threshold is reported while it lasts and
 //! when it ends.
 //!
-//! The watch stands before a directory, next to the device, and sees every write, sync and
-//! preparation made through it. Each call puts its description and start time into a slot; one
-//! thread looks at the slots when the oldest call under way is due for a report. A stall is counted
-//! ([`Stalls`]), and reported as an event of `log` (target `katydid::device`). With the feature
-//! `tracing` it is also an event of `tracing`. Nothing about the call itself changes.
+//! The watch wraps a directory, and sees every write, sync and preparation made through it. Each
+//! call puts its description and start time into a slot; one thread looks at the slots when the
+//! oldest call under way is due for a report. A stall is counted ([`Stalls`]), and reported as an
+//! event of `log` (target `katydid::device`). With the feature `tracing` it is also an event of
+//! `tracing`. Nothing about the call itself changes.
 //!
 //! Invariants:
 //!
 //! 1. A call costs one look at the clock, and a few stores to a cache line that other threads
 //!    hardly use; it allocates nothing.
 //! 2. While no call is under way the watcher is parked without a timer: it wakes up at most once
-//!    after the last call ended. The call that finds it parked unparks it, so no call goes
+//!    after the last call ended. A call that finds the watcher parked unparks it, so no call goes
 //!    unwatched.
 //! 3. A stall is counted once, however often it is reported. A caller of [`Watch::stalls`] sees the
 //!    stalls under way, whether or not the watcher has run.
@@ -117,7 +117,7 @@ struct Reports {
     longest: u64,
     /// For each slot, the start time of the call that was reported last, and the duration at which
     /// that call is reported again.
-    told: Vec<(u64, u64)>,
+    latest: Vec<(u64, u64)>,
 }
 
 /// A watch, which reports device calls that take too long. Clones are the same watch, which ends
@@ -151,7 +151,7 @@ impl Watch {
             clock,
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
             names: Mutex::default(),
-            reports: Mutex::new(Reports { count: 0, longest: 0, told: vec![(0, 0); SLOTS] }),
+            reports: Mutex::new(Reports { count: 0, longest: 0, latest: vec![(0, 0); SLOTS] }),
             parked: AtomicBool::new(false),
             thread: Mutex::default(),
             over: AtomicBool::new(false),
@@ -270,8 +270,8 @@ impl Shared {
         for (number, call) in self.calls() {
             let lasts = now.saturating_sub(call.began);
             let mut due = self.threshold;
-            if reports.told[number].0 == call.began {
-                due = reports.told[number].1;
+            if reports.latest[number].0 == call.began {
+                due = reports.latest[number].1;
             }
             if lasts >= due {
                 if due == self.threshold {
@@ -282,7 +282,7 @@ impl Shared {
                 while due <= lasts {
                     due = due.saturating_mul(2);
                 }
-                reports.told[number] = (call.began, due);
+                reports.latest[number] = (call.began, due);
                 self.slots[number].mark_reported(call.began);
                 let (verb, subject) = (call.verb, self.subject(&call));
                 #[cfg(feature = "tracing")]

@@ -43,7 +43,7 @@ fn only_what_promises_durability_is_delayed_and_once() {
         assert_eq!(slow.delays(), 6, "directories inside it are as slow");
         device.fail_at(device.steps(), Fault::Io);
         write(WriteMode::Durable).expect_err("planned");
-        assert_eq!(slow.delays(), 6, "a failure is told at once");
+        assert_eq!(slow.delays(), 6, "a failure is reported at once");
     }
 }
 

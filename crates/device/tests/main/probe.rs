@@ -61,15 +61,15 @@ fn every_state_way_and_depth_can_be_measured() {
 }
 
 #[test]
-fn trials_tell_what_they_do_and_choose_among_what_they_measured() {
+fn trials_report_what_they_do_and_choose_among_what_they_measured() {
     let dir = scratch();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let trials = Trials::run(dir.path(), Trials::FILE_BYTES_MIN, Duration::ZERO, |done, what| {
         assert!((0.0..1.0).contains(&done), "{done}");
-        told.push(what.to_owned());
+        reported.push(what.to_owned());
     })
     .expect("measure");
-    assert_eq!(told.len(), 2 * trials.methods.len() + 3 + 4);
+    assert_eq!(reported.len(), 2 * trials.methods.len() + 3 + 4);
     assert!(trials.methods.iter().any(|(method, ..)| *method == trials.device().method));
     assert!(is_empty(dir.path()));
 }

@@ -335,7 +335,7 @@ fn recover(device: &SimDevice, count: usize, model: &Model, what: &str) {
 }
 
 #[test]
-fn what_was_told_durable_survives_a_crash_at_every_step() {
+fn what_was_acknowledged_as_durable_survives_a_crash_at_every_step() {
     let base = seed();
     for count in [2, 3] {
         let whole = SimDevice::new(0);
@@ -454,7 +454,7 @@ fn dropping_the_cache_of_a_file_drops_that_of_each_part() {
             assert!(read(&striped, "a").expect("read") == [2; BYTES], "the cache shows all");
             striped.open("a", Create::Never, Method::Buffered).expect("open").drop_cache().expect("drop");
             assert!(read(&striped, "a").expect("read") == kept, "{failing}, seed {seed}");
-            // One byte of each sector is enough, because all bytes of a sector share its fate.
+            // One byte of each sector is enough, because a crash keeps or loses a sector whole.
             met.extend(kept.iter().step_by(512).copied());
         }
         assert_eq!(met, BTreeSet::from([1, 2]), "{failing}: some bytes are lost, some are not");

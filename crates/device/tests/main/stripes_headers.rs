@@ -109,7 +109,7 @@ fn a_lost_header_is_noticed_and_its_parts_are_kept() {
     }
     assert!(is_damaged(&striped.open_read_only("a").expect_err("it is lost")));
     let error =
-        write(&striped, "b", 8, Method::Buffered).expect_err("which numbers are in use cannot be told");
+        write(&striped, "b", 8, Method::Buffered).expect_err("it is unknown which numbers are in use");
     assert!(is_damaged(&error), "{error}");
     part.write_at(&[IoSlice::new(&header)], 0, WriteMode::Durable).expect("put back");
     assert!(read(&striped, "a").expect("read") == [7; BYTES]);
