@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Least time between two progress messages to the client.
-const TELL_EVERY: Duration = Duration::from_millis(200);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Request for a copy.
 pub(crate) struct CopyRequest<'a> {
@@ -61,14 +61,14 @@ impl From<Error> for CopyError {
 fn try_copy(database: &Database, request: &CopyRequest<'_>, stream: &UnixStream) -> Result<Reply, CopyError> {
     let to = absolute(request.to)?;
     let base = request.base.map(absolute).transpose()?;
-    let telling = Mutex::new((stream.try_clone().map_err(CopyError::Io)?, Instant::now()));
+    let connection = Mutex::new((stream.try_clone().map_err(CopyError::Io)?, Instant::now()));
     let on_progress = move |done: u64, of: u64| {
-        let (stream, told) = &mut *telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let (stream, last) = &mut *connection.lock().unwrap_or_else(PoisonError::into_inner);
         if is_gone(stream) {
             return ControlFlow::Break(());
         }
-        if told.elapsed() >= TELL_EVERY {
-            *told = Instant::now();
+        if last.elapsed() >= PROGRESS_INTERVAL {
+            *last = Instant::now();
             if frame::write(stream, &Reply::Copying { done, of }).is_err() {
                 return ControlFlow::Break(());
             }

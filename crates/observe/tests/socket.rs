@@ -190,7 +190,7 @@ fn connected(path: &Path) -> Client {
 }
 
 #[test]
-fn too_many_clients_are_told_so() {
+fn too_many_clients_are_refused() {
     let folder = TempDir::new().unwrap();
     let (_database, _socket) = opened(folder.path());
     let mut served: Vec<Client> = (0..8).map(|_| connected(folder.path())).collect();
@@ -355,7 +355,7 @@ fn keys_of(changes: &[Committed]) -> Vec<String> {
 }
 
 #[test]
-fn changes_are_told_as_they_are_committed() {
+fn changes_are_returned_as_they_are_committed() {
     for engine in ENGINES {
         let folder = TempDir::new().unwrap();
         let (database, table) = filled(engine, folder.path());
@@ -477,14 +477,14 @@ fn the_owner_copies_its_database_for_a_client() {
         assert!(Database::verify_path(copies.path().join("whole"), None).unwrap().is_sound());
         // At this rate the copy takes very long. The client gets progress messages, and stops the
         // copy.
-        let (stopper, mut told) = (client.stopper().unwrap(), 0);
+        let (stopper, mut messages) = (client.stopper().unwrap(), 0);
         let stopped = client.ask_with_progress(&copy(path("stopped"), 1), |done, of| {
             assert!(done <= of, "{done} of {of}");
-            told += 1;
+            messages += 1;
             stopper.stop();
         });
         assert!(matches!(stopped, Err(AskError::Refused(Refusal::Failed(_)))), "{stopped:?}");
-        assert!(told >= 1, "{told}");
+        assert!(messages >= 1, "{messages}");
         let incomplete = Database::open_read_only(copies.path().join("stopped"));
         assert!(matches!(incomplete, Err(katydid::Error::Copy { .. })), "{incomplete:?}");
         // Closing the socket also stops a copy.
