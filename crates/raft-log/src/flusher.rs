@@ -33,7 +33,7 @@ pub trait Syncer: Send + Sync + 'static {
 pub struct PendingSync {
     stream: Stream,
     end: Lsn,
-    told: Callback,
+    callback: Callback,
 }
 
 impl PendingSync {
@@ -41,7 +41,7 @@ impl PendingSync {
     /// wait for it.
     pub fn run(self) {
         let outcome = self.stream.wait(self.end, Durability::Durable);
-        (self.told)(outcome.map_err(|error| Error::Log(error).into()));
+        (self.callback)(outcome.map_err(|error| Error::Log(error).into()));
     }
 }
 
@@ -82,23 +82,23 @@ impl Flusher {
         Flusher { stream, by: By::Program(syncer) }
     }
 
-    /// Calls `told` when all records below `end` are durable. Callbacks are called in the order of
-    /// the requests.
-    pub(crate) fn push(&self, end: Lsn, told: impl FnOnce(io::Result<()>) + Send + 'static) {
-        let told: Callback = Box::new(told);
+    /// Calls `callback` when all records below `end` are durable. Callbacks are called in the order
+    /// of the requests.
+    pub(crate) fn push(&self, end: Lsn, callback: impl FnOnce(io::Result<()>) + Send + 'static) {
+        let callback: Callback = Box::new(callback);
         let inside = match &self.by {
             By::Program(syncer) => {
-                return syncer.submit(PendingSync { stream: self.stream.clone(), end, told });
+                return syncer.submit(PendingSync { stream: self.stream.clone(), end, callback });
             }
             By::Thread(inside) => inside.lock().unwrap_or_else(PoisonError::into_inner),
         };
         match &*inside {
             Some((sender, _)) => {
-                if let Err(refused) = sender.send((end, told)) {
+                if let Err(refused) = sender.send((end, callback)) {
                     refused.0.1(Err(closed()));
                 }
             }
-            None => told(Err(closed())),
+            None => callback(Err(closed())),
         }
     }
 
@@ -134,8 +134,8 @@ fn run(stream: &Stream, receiver: &Receiver<(Lsn, Callback)>) {
         group.extend(receiver.try_iter());
         let end = group.iter().map(|(end, _)| *end).max().unwrap_or(Lsn::ZERO);
         let outcome = stream.wait(end, Durability::Durable);
-        for (_, told) in group.drain(..) {
-            told(outcome.clone().map_err(|error| Error::Log(error).into()));
+        for (_, callback) in group.drain(..) {
+            callback(outcome.clone().map_err(|error| Error::Log(error).into()));
         }
     }
 }

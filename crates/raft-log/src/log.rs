@@ -158,9 +158,9 @@ impl<C: RaftTypeConfig> RaftLog<C> {
 
     /// Waits until all records below `end` are durable.
     pub(crate) async fn durable(&self, end: Lsn) -> io::Result<()> {
-        let (told, outcome) = C::oneshot();
+        let (sender, outcome) = C::oneshot();
         // The send fails if the task that waits has been dropped, which is no error.
-        self.flusher().push(end, move |durable| drop(told.send(durable)));
+        self.flusher().push(end, move |durable| drop(sender.send(durable)));
         outcome.await.unwrap_or_else(|_| Err(Error::Log(katydid_wal::Error::Closed).into()))
     }
 

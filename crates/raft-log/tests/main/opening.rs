@@ -54,7 +54,7 @@ fn a_log_that_is_opened_again_has_its_entries_votes_and_ends() {
 }
 
 #[test]
-fn a_failed_sync_is_told_to_the_append_and_to_every_later_call() {
+fn a_failed_sync_is_returned_by_the_append_and_by_every_later_call() {
     Types::run(async {
         let device = SimDevice::new(1);
         let mut log = RaftLog::<Types>::open_in(device.directory(), options()).expect("open");
