@@ -1,5 +1,5 @@
 //! Measures the rates of the parts of a log of several streams: `cargo run --release -p katydid-wal
-//! --example streams -- append|tell|replay [FOLDER]`.
+//! --example streams -- append|complete|replay [FOLDER]`.
 //!
 //! Only the processor limits these rates: the log is in memory, unless a folder is named. The
 //! program makes that folder and does not remove it.
@@ -19,9 +19,9 @@ fn main() -> Outcome<()> {
     let folder = words.next();
     match what.as_str() {
         "append" => append(),
-        "tell" => tell(),
+        "complete" => complete(),
         "replay" => replay(folder.as_deref()),
-        _ => Err("what? append, tell or replay".into()),
+        _ => Err("what? append, complete or replay".into()),
     }
 }
 
@@ -84,9 +84,9 @@ fn append() -> Outcome<()> {
     Ok(())
 }
 
-/// Runs two threads that append, queue and acknowledge transactions on two streams. Each
-/// transaction depends on a transaction in the other stream.
-fn tell() -> Outcome<()> {
+/// Runs two threads, each of which appends transactions to its own stream and queues them until
+/// they are durable. Each transaction depends on a transaction in the other stream.
+fn complete() -> Outcome<()> {
     const COUNT: u64 = 2_000_000;
     let log = memory(
         2,
@@ -104,7 +104,7 @@ fn tell() -> Outcome<()> {
                     let fail = |error: &dyn Error| error.to_string();
                     let mut session = log.streams()[index].session().map_err(|error| fail(&error))?;
                     let mut queue = log.completions();
-                    let mut told = 0;
+                    let mut completed = 0;
                     for number in 0..COUNT {
                         let depends =
                             if number % 4 == 0 { log.everything() } else { Dependencies::default() };
@@ -116,10 +116,10 @@ fn tell() -> Outcome<()> {
                             .map_err(|error| fail(&error))?
                             .position();
                         queue.push(place, &depends, Durability::Durable, number);
-                        queue.wait_below_with(10_000, |_, _| told += 1);
+                        queue.wait_below_with(10_000, |_, _| completed += 1);
                     }
-                    queue.drain_with(|_, _| told += 1);
-                    Ok(told)
+                    queue.drain_with(|_, _| completed += 1);
+                    Ok(completed)
                 })
             })
             .collect();
@@ -128,7 +128,7 @@ fn tell() -> Outcome<()> {
         }
     });
     let rate = 2.0 * COUNT as f64 / begun.elapsed().as_secs_f64();
-    println!("appended, queued and told: {:.2} million a second", rate / 1e6);
+    println!("appended, queued and completed: {:.2} million a second", rate / 1e6);
     // Measures the cost of the queue alone.
     let mut session = log.streams()[0].session()?;
     let mut places = Vec::new();

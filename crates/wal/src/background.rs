@@ -142,7 +142,7 @@ mod tests {
     }
 
     /// No other thread makes a record durable here. If draining waited only for the last record,
-    /// which is `Buffered`, the first one would stay in the queue for ever.
+    /// which is `Buffered`, the first record would stay in the queue for ever.
     #[test]
     fn draining_waits_for_a_durable_one_before_a_buffered_one() {
         on_every_design(|_, log| {
@@ -159,7 +159,8 @@ mod tests {
         });
     }
 
-    /// A poll must report the good position, although the program pushed one beyond the end before.
+    /// A poll must report a position inside the log, even if the program has pushed a position
+    /// beyond the end before.
     #[test]
     fn a_position_beyond_the_end_does_not_hide_later_ones() {
         on_every_design(|_, log| {
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_needs_a_segment_prepares_it() {
+    fn an_append_that_needs_a_segment_prepares_it() {
         on_every_design(|_, log| {
             let mut session = log.session().expect("session");
             let payload = [7; 1500];

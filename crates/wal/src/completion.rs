@@ -197,7 +197,7 @@ impl Memory {
     }
 
     /// Requests the level for the position, unless the queue has requested it before. Returns
-    /// whether the position is still to be waited for.
+    /// whether the queue still has to wait for the position.
     #[inline]
     fn request(&mut self, log: &OpenLog, at: StreamLsn, level: Durability) -> bool {
         let seen = self.of(at, level);
@@ -270,9 +270,9 @@ impl<T> Completions<T> {
         self.queue.len()
     }
 
-    /// Calls `told` with the completions that are ready, in order, and returns their number. Never
-    /// blocks.
-    pub fn poll_with(&mut self, mut told: impl FnMut(T, Result<()>)) -> usize {
+    /// Calls `notify` with the completions that are ready, in order, and returns their number.
+    /// Never blocks.
+    pub fn poll_with(&mut self, mut notify: impl FnMut(T, Result<()>)) -> usize {
         let mut ran = 0;
         let mut last = None;
         while let Some(first) = self.queue.front() {
@@ -280,7 +280,7 @@ impl<T> Completions<T> {
             let Some(first) = self.queue.pop_front() else { break };
             ran += 1;
             last = Some(first.at);
-            told(first.payload, outcome);
+            notify(first.payload, outcome);
         }
         if let Some(at) = last {
             self.log.core(at.stream).tally.callbacks.add(ran as u64);
@@ -294,16 +294,16 @@ impl<T> Completions<T> {
         std::mem::take(&mut self.queue).into_iter().map(|queued| queued.payload)
     }
 
-    /// Calls `told` with the completions that are ready, and blocks until fewer than `limit` (at
+    /// Calls `notify` with the completions that are ready, and blocks until fewer than `limit` (at
     /// least 1) are queued. With [`SyncKind::Inline`](crate::SyncKind::Inline) the calling thread
     /// first writes the group, if the group is complete.
-    pub fn wait_below_with(&mut self, limit: usize, mut told: impl FnMut(T, Result<()>)) {
+    pub fn wait_below_with(&mut self, limit: usize, mut notify: impl FnMut(T, Result<()>)) {
         let limit = limit.max(1);
         // If committing threads write in the log's protocol, this thread writes now.
         if let Some(stream) = self.asked_of.take() {
             self.log.core(stream).offer();
         }
-        self.poll_with(&mut told);
+        self.poll_with(&mut notify);
         while self.queue.len() >= limit {
             // All completions up to index `last` must be ready, and an earlier one may wait for a
             // higher position or level than the completion `last` itself.
@@ -312,7 +312,7 @@ impl<T> Completions<T> {
                 // `poll_with` reports the outcome.
                 let _outcome = self.log.core(at.stream).wait(at.end, level);
             }
-            self.poll_with(&mut told);
+            self.poll_with(&mut notify);
         }
     }
 
@@ -334,9 +334,9 @@ impl<T> Completions<T> {
         farthest
     }
 
-    /// Calls `told` with all completions, and blocks until each is ready.
-    pub fn drain_with(&mut self, told: impl FnMut(T, Result<()>)) {
-        self.wait_below_with(1, told);
+    /// Calls `notify` with all completions, and blocks until each is ready.
+    pub fn drain_with(&mut self, notify: impl FnMut(T, Result<()>)) {
+        self.wait_below_with(1, notify);
     }
 }
 

@@ -13,8 +13,8 @@
 //! 3. An open log counts a range only after the record that names it is durable. Otherwise a
 //!    follower could pass over records that a crash brings back.
 //! 4. The start of a stream is never inside a range: a trim to such a position ends where the range
-//!    begins. Otherwise the log could not tell a consumer at such a position that the consumer has
-//!    seen truncated records.
+//!    begins. Otherwise the log could not report to a consumer at such a position that the consumer
+//!    has seen truncated records.
 //!
 //! A crash leaves the record that names the range, or no part of the truncation. Recovery's walk
 //! finds the record before users read anything.
@@ -159,8 +159,8 @@ impl Truncations {
         self.inside(to).map_or(to, |range| range.from)
     }
 
-    /// Returns a range that holds all records below `at` that were dropped by a truncation after
-    /// the first `seen` truncations.
+    /// Returns a range that contains all records below `at` dropped by truncations other than the
+    /// first `seen`; `None` if these truncations dropped none.
     pub(crate) fn since(&self, seen: usize, at: Lsn) -> Option<Range> {
         if self.made() == seen {
             return None;
@@ -172,7 +172,7 @@ impl Truncations {
     }
 }
 
-/// Takes a reader over truncated ranges.
+/// Finds the position behind truncated records, for one reader.
 #[derive(Debug)]
 pub(crate) struct Skip {
     /// Number of truncations when `next` was looked for; `usize::MAX` before that.
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_are_told_of_what_was_truncated_below_them_since_they_looked() {
+    fn since_returns_what_later_truncations_have_dropped_below_a_reader() {
         let truncations = Truncations::new(Ranges::default());
         truncations.add(range(80, 160));
         truncations.add(range(200, 240));

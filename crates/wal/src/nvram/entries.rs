@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn laps_are_told_apart_and_never_zero() {
+    fn laps_are_distinguished_and_never_zero() {
         let (_, entries) = entries();
         let lap = |number: u64| entries.lap(Lsn::new(number * 64 * 8));
         assert_eq!([lap(0), lap(1), lap(u64::from(u16::MAX) - 1)], [1, 2, u64::from(u16::MAX)]);

@@ -156,7 +156,7 @@ fn read_stream<E>(
     let failed = |source| ReplayError::Read { stream, source };
     let mut reader = of.recovered(from).map_err(failed)?.read_ahead();
     let mut report = ReplayReport::default();
-    let mut told = from;
+    let mut reported = from;
     let incarnations = &log.incarnations[stream.index()];
     while let Some(record) = reader.next_record().map_err(failed)? {
         let head = Head::decode(record.chain, record.payload, log.streams.len())
@@ -174,12 +174,12 @@ fn read_stream<E>(
                 return Ok(report);
             }
         }
-        if position.end.since(told) >= PROGRESS_BYTES {
-            progress(position.end.since(told));
-            told = position.end;
+        if position.end.since(reported) >= PROGRESS_BYTES {
+            progress(position.end.since(reported));
+            reported = position.end;
         }
     }
-    progress(reader.position().since(told));
+    progress(reader.position().since(reported));
     if which == Wanted::All {
         report.bytes = reader.position().since(from);
     }

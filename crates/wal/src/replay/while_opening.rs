@@ -1,8 +1,8 @@
-//! Replaying while the log is opened: the walk over a stream deals out each valid record at once,
-//! so nothing is read twice.
+//! Replaying while the log is opened: the walk over a stream deals out at once each record that it
+//! can decide about, so most records are read only once.
 //!
-//! A record is applied before the verdict about its stream, and before other streams were looked
-//! at. This is correct because:
+//! A record is applied before the verdict about its stream, and before other streams were read.
+//! This is correct because:
 //!
 //! 1. A record has effects in memory only. If any stream is refused, opening fails, and the caller
 //!    discards these effects.
@@ -40,8 +40,9 @@ pub struct Replay<'a, E> {
     /// The positions from which on records are wanted: a cut, as [`Log::replay`] explains. `None`:
     /// from the start of each stream.
     pub from: Option<&'a [Lsn]>,
-    /// Called once for each record that survived, in batches, by several threads at once, in any
-    /// order. The effects of these calls must not count before the opening has succeeded.
+    /// Called with batches of the records that survived, each record once, by several threads at
+    /// once and in any order. The effects of these calls must not count before the opening has
+    /// succeeded.
     pub visit: &'a (dyn Fn(&Batch) -> Result<(), E> + Sync),
     /// Called now and then with the number of bytes that have been read, and the number of bytes to
     /// be read in all. The second number is an upper bound, because the end of a stream is not
@@ -142,14 +143,14 @@ struct Seen {
 
 type Outcome<E> = Result<Seen, ReplayError<E>>;
 
-/// The visitor of the walk over one stream. It deals out the records that are known to be kept.
+/// The visitor of the walk over one stream, which deals out the records that are known to be kept.
 struct Look<'a, E> {
     stream: StreamId,
     streams: usize,
     from: Option<Lsn>,
     dealer: Dealer<'a, E>,
     amount: &'a Amount<'a>,
-    /// Start of the walk, and its greatest end.
+    /// Start of the walk, and an upper bound of its end.
     span: FixedExtent,
     seen: Seen,
     /// False after a visit has failed.
@@ -157,7 +158,7 @@ struct Look<'a, E> {
     /// The first failure of this stream, after which no record of it is dealt out.
     failed: Option<ReplayError<E>>,
     /// The position up to which progress was reported; `None` before the first record at `from`.
-    told: Option<Lsn>,
+    reported: Option<Lsn>,
     /// The payload of a record in fragments.
     joined: Vec<u8>,
 }
@@ -173,7 +174,19 @@ impl<'a, E> Look<'a, E> {
         let seen = Seen { report: ReplayReport::default(), undecided: None };
         let span = FixedExtent { start: Lsn::ZERO, end: Lsn::ZERO };
         let (streams, joined, goes_on) = (streams.into(), Vec::new(), true);
-        Look { stream, streams, from, dealer, amount, span, seen, goes_on, failed: None, told: None, joined }
+        Look {
+            stream,
+            streams,
+            from,
+            dealer,
+            amount,
+            span,
+            seen,
+            goes_on,
+            failed: None,
+            reported: None,
+            joined,
+        }
     }
 
     fn from(&self) -> Lsn {
@@ -225,13 +238,13 @@ impl<'a, E> Look<'a, E> {
         let (stream, from) = (self.stream, self.from());
         let found = FixedExtent { start: opened.core.medium.start(), end: opened.report.end };
         let behind = |from: Lsn| found.end.get().saturating_sub(from.get());
-        self.amount.add(behind(self.told.unwrap_or(from)), 0, self.wanted() - behind(from));
+        self.amount.add(behind(self.reported.unwrap_or(from)), 0, self.wanted() - behind(from));
         check_inside(&found, from).map_err(|source| ReplayError::Read { stream, source })?;
         self.seen.report.bytes = found.end.since(from);
         self.dealer.flush();
         match self.failed {
             Some(error) => Err(error),
-            None if self.told.is_none() && from < found.end => {
+            None if self.reported.is_none() && from < found.end => {
                 Err(no_record(stream, opened.core.medium.source().as_ref(), from))
             }
             None => Ok(self.seen),
@@ -251,19 +264,19 @@ impl<E> RecordVisitor for Look<'_, E> {
         if !self.goes_on || self.failed.is_some() || at < self.from() {
             return;
         }
-        if self.told.is_none() && at != self.from() {
+        if self.reported.is_none() && at != self.from() {
             self.failed = Some(no_record(self.stream, source, self.from()));
             return;
         }
-        let told = *self.told.get_or_insert(at);
+        let reported = *self.reported.get_or_insert(at);
         match self.deal(source, record) {
             Ok(goes_on) => self.goes_on = goes_on,
             Err(error) => self.failed = Some(error),
         }
         let end = record.header.end();
-        if end.since(told) >= PROGRESS_BYTES {
-            self.amount.add(end.since(told), 0, 0);
-            self.told = Some(end);
+        if end.since(reported) >= PROGRESS_BYTES {
+            self.amount.add(end.since(reported), 0, 0);
+            self.reported = Some(end);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Many threads make every kind of call while other threads close the log, in no order, over and
-//! over. The directory itself notices calls that come too late.
+//! Many threads make every kind of call while other threads close the log, in random order, over
+//! and over. The directory itself notices calls made after its lock was released.
 
 use crate::asleep::alone;
 use crate::held::Opening;
@@ -43,7 +43,7 @@ fn threads_that_call_beside_closing_threads_leave_the_directory_alone_afterwards
                     start.wait();
                     (0..spins).for_each(|_| std::hint::spin_loop());
                     log.close().expect("nothing fails");
-                    assert!(opening.is_ended(), "told that it is closed");
+                    assert!(opening.is_ended(), "close has returned");
                 });
             }
             for which in 0..4 {

@@ -29,11 +29,11 @@ fn closing_from_inside_a_device_call_is_refused_and_closes_nothing() {
     let memory = MemoryDirectory::new();
     let opening = Opening::of(&memory);
     let log = open(&opening);
-    let (told, tells) = channel();
+    let (closed, outcomes) = channel();
     let inner = log.clone();
-    opening.hook(move || told.send(inner.close()).expect("the test waits"));
+    opening.hook(move || closed.send(inner.close()).expect("the test waits"));
     make_durable(&log, 0..3).expect("nothing fails");
-    let refused = tells.recv().expect("it was run").expect_err("it would wait for itself");
+    let refused = outcomes.recv().expect("it was run").expect_err("it would wait for itself");
     assert!(matches!(&refused, Error::Device(error) if error.to_string().contains("inside")), "{refused}");
     make_durable(&log, 3..5).expect("it is open");
     log.close().expect("nothing fails");
@@ -46,11 +46,11 @@ fn closing_a_log_of_two_streams_from_inside_a_device_call_is_refused() {
     let opening = Opening::of(&MemoryDirectory::new());
     let options = Options { streams: 2, ..options(LogKind::Disk, Background::Threads) };
     let log = Log::open_in(Arc::new(opening.clone()), options).expect("it can be opened");
-    let (told, tells) = channel();
+    let (closed, outcomes) = channel();
     let inner = log.clone();
-    opening.hook(move || told.send(inner.close()).expect("the test waits"));
+    opening.hook(move || closed.send(inner.close()).expect("the test waits"));
     make_durable(&log, 0..3).expect("nothing fails");
-    tells.recv().expect("it was run").expect_err("it would wait for itself");
+    outcomes.recv().expect("it was run").expect_err("it would wait for itself");
     log.close().expect("nothing fails");
     assert!(opening.is_ended() && opening.faults().is_empty(), "{:?}", opening.faults());
 }

@@ -70,7 +70,7 @@ impl<L: Clone + Send + Sync> Subject<L> {
             held.let_go();
             let (one, (two, is_free)) = (one.join().expect("no panic"), two.join().expect("no panic"));
             assert!(is_fine(&one) && is_fine(&two), "{what}: {one:?}, {two:?}");
-            assert!(is_free, "{what}: told that it is closed, and the directory is not free");
+            assert!(is_free, "{what}: close has returned, and the directory is not free");
             Some(what)
         });
         (self.close.1)(&log).expect("closed, or closed again");
@@ -247,7 +247,7 @@ fn of_streams() -> Subject<Log> {
         check: |log| {
             let from: Vec<_> = log.streams().iter().map(Stream::start).collect();
             let report = log.replay(&from, &|_| Ok::<(), ()>(()), &|_| {}).expect("all can be read");
-            // Perhaps not all streams were trimmed before the log was closed.
+            // The log may have been closed before all streams were trimmed.
             let is_trimmed = from.iter().any(|start| start.get() > 0);
             assert!(is_trimmed || report.records >= u64::from(KEPT), "{report:?}");
         },

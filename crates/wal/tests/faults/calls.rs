@@ -29,9 +29,9 @@ fn is_segment(name: &str) -> bool {
 }
 
 /// Notes the outcome that a caller got.
-fn hear(outcome: Result<(), Error>, told: &mut Acknowledged, upto: u64, causes: &Mutex<Vec<String>>) {
+fn hear(outcome: Result<(), Error>, counts: &mut Acknowledged, upto: u64, causes: &Mutex<Vec<String>>) {
     match outcome {
-        Ok(()) => told.acknowledged = told.acknowledged.max(upto),
+        Ok(()) => counts.acknowledged = counts.acknowledged.max(upto),
         Err(Error::Poisoned { cause }) => causes.lock().expect("no panic").push(first(&cause)),
         Err(other) => panic!("{other}"),
     }
@@ -39,12 +39,12 @@ fn hear(outcome: Result<(), Error>, told: &mut Acknowledged, upto: u64, causes: 
 
 /// Makes the calls of one caller while the device stands still.
 fn call(log: &Log, mut session: Session, number: usize, causes: &Arc<Mutex<Vec<String>>>) -> Acknowledged {
-    let mut told = Acknowledged::default();
-    let Ok(end) = append(&mut session, number as u64, &mut told) else { return told };
+    let mut counts = Acknowledged::default();
+    let Ok(end) = append(&mut session, number as u64, &mut counts) else { return counts };
     if BLOCKING.contains(&number) {
-        hear(log.first().wait(end, Durability::Durable), &mut told, 1, causes);
+        hear(log.first().wait(end, Durability::Durable), &mut counts, 1, causes);
     } else if FUTURES.contains(&number) {
-        hear(block_on(log.first().wait_async(end, Durability::Durable)), &mut told, 1, causes);
+        hear(block_on(log.first().wait_async(end, Durability::Durable)), &mut counts, 1, causes);
     } else {
         let acknowledged = Arc::new(Mutex::new(Acknowledged::default()));
         let mut end = end;
@@ -53,7 +53,7 @@ fn call(log: &Log, mut session: Session, number: usize, causes: &Arc<Mutex<Vec<S
             session.on_complete(end, Durability::Durable, move |outcome| {
                 hear(outcome, &mut acknowledged.lock().expect("no panic"), upto, &causes);
             });
-            match append(&mut session, number as u64, &mut told) {
+            match append(&mut session, number as u64, &mut counts) {
                 Ok(next) => end = next,
                 Err(AppendError::Poisoned { .. }) => break,
                 Err(other) => panic!("{other}"),
@@ -61,21 +61,21 @@ fn call(log: &Log, mut session: Session, number: usize, causes: &Arc<Mutex<Vec<S
         }
         session.drain();
         assert_eq!(session.pending(), 0, "a callback was forgotten");
-        told.acknowledged = acknowledged.lock().expect("no panic").acknowledged;
+        counts.acknowledged = acknowledged.lock().expect("no panic").acknowledged;
     }
-    told
+    counts
 }
 
 fn fails(sync: SyncKind, place: &TestDevice, on_write: Option<Fault>, on_sync: Option<Fault>) {
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
-    let mut told = vec![Acknowledged::default(); SESSIONS];
+    let mut counts = vec![Acknowledged::default(); SESSIONS];
     let mut session = log.session().expect("session");
     for _ in 0..5 {
-        let end = append(&mut session, 0, &mut told[0]).expect("append");
+        let end = append(&mut session, 0, &mut counts[0]).expect("append");
         log.first().wait(end, Durability::Durable).expect("wait");
     }
-    told[0].acknowledged = 5;
+    counts[0].acknowledged = 5;
     let causes = Arc::new(Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         let standstill = Standstill::of(&device);
@@ -95,7 +95,7 @@ fn fails(sync: SyncKind, place: &TestDevice, on_write: Option<Fault>, on_sync: O
         });
         drop(standstill);
         for (number, caller) in (1..SESSIONS).zip(callers) {
-            told[number] = caller.join().expect("no panic");
+            counts[number] = caller.join().expect("no panic");
         }
     });
     // All callers got the same cause: the first.
@@ -130,16 +130,16 @@ fn fails(sync: SyncKind, place: &TestDevice, on_write: Option<Fault>, on_sync: O
             "{outcome:?}"
         );
     }
-    let refused = append(&mut session, 0, &mut told[0]);
+    let refused = append(&mut session, 0, &mut counts[0]);
     assert!(matches!(&refused, Err(AppendError::Poisoned { cause }) if first(cause) == causes[0]));
     assert_eq!((log.first().durable(), reached.load(Ordering::SeqCst)), (durable, 0));
     // Durable records can be read.
-    check(&log, &told, "reading goes on");
+    check(&log, &counts, "reading goes on");
     assert!(matches!(log.close(), Err(Error::Poisoned { .. })));
     drop((session, log));
     for (when, device) in device.later() {
         let log = Log::open_in(device.directory(), options(sync, place)).expect(&when);
-        check(&log, &told, &when);
+        check(&log, &counts, &when);
         // The log of the next opening works like any other.
         let mut session = log.session().expect("session");
         let end =

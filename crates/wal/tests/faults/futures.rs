@@ -32,11 +32,11 @@ fn run(options: &Options, future_end: FutureEnd) -> Outcome {
     let device = SimDevice::new(1);
     let log = Log::open_in(device.directory(), options.clone()).expect("open");
     let mut session = log.session().expect("session");
-    let mut told = Acknowledged::default();
+    let mut counts = Acknowledged::default();
     let mut context = Context::from_waker(Waker::noop());
     let mut kept = Vec::new();
     for round in 0..60 {
-        let end = append(&mut session, 0, &mut told).expect("append");
+        let end = append(&mut session, 0, &mut counts).expect("append");
         let level = if round % 3 == 0 { Durability::Written } else { Durability::Durable };
         let mut future = log.first().wait_async(end, level);
         match future_end {
@@ -79,8 +79,8 @@ fn run(options: &Options, future_end: FutureEnd) -> Outcome {
     counters.slot_wait_ns = 0;
     drop((kept, session));
     log.close().expect("close");
-    told.acknowledged = told.appended;
-    check(&log, &[told], "after closing");
+    counts.acknowledged = counts.appended;
+    check(&log, &[counts], "after closing");
     drop(log);
     Outcome { steps: device.steps(), counters, seen: device.image(), kept: device.durable_image() }
 }

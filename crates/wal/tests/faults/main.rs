@@ -4,7 +4,7 @@
 //! | file | what goes wrong |
 //! |---|---|
 //! | `calls` | one write or sync on the path of a commit, while callers of every kind wait for it |
-//! | `steps` | any one call that changes the device, by its number, in a whole life of a log |
+//! | `steps` | any one call that changes the device, by its number, from opening to closing |
 //! | `opening` | reads of recovery |
 //! | `reads` | reads of records that a failed write lost |
 //! | `stalls` | nothing fails; the device stands still for seconds |
@@ -89,31 +89,30 @@ pub struct Acknowledged {
 pub fn append(
     session: &mut katydid_wal::Session,
     number: u64,
-    told: &mut Acknowledged,
+    counts: &mut Acknowledged,
 ) -> Result<katydid_wal::Lsn, katydid_wal::AppendError> {
-    let bytes = payload(number, told.appended);
+    let bytes = payload(number, counts.appended);
     let appended = session.append(&Append::new(Kind::USER, &[&bytes]).txn(number))?;
-    told.appended += 1;
+    counts.appended += 1;
     Ok(appended.end)
 }
 
-/// Checks that the log has the first records of each session, except the trimmed ones. All
-/// acknowledged records must be among the records of the log; no damaged record may be, and none
-/// that was never appended.
-pub fn check(log: &Log, told: &[Acknowledged], when: &str) {
-    let mut found = vec![0; told.len()];
+/// Checks that the log has the first records of each session, except the trimmed ones. The records
+/// of the log must include all acknowledged ones, and none that is damaged or was never appended.
+pub fn check(log: &Log, counts: &[Acknowledged], when: &str) {
+    let mut found = vec![0; counts.len()];
     for record in log.first().reader(log.first().start()).expect("reader") {
         let record = record.unwrap_or_else(|error| panic!("{when}: {error}"));
         let session = record.txn as usize;
         if found[session] == 0 {
             let is_first = |number: &u64| payload(record.txn, *number) == record.payload;
-            found[session] = (0..=told[session].trimmed).find(is_first).unwrap_or(0);
+            found[session] = (0..=counts[session].trimmed).find(is_first).unwrap_or(0);
         }
         assert_eq!(record.payload, payload(record.txn, found[session]), "{when}: session {session}");
         found[session] += 1;
     }
-    for (session, (found, told)) in found.iter().zip(told).enumerate() {
-        let Acknowledged { appended, acknowledged, trimmed } = told;
+    for (session, (found, counts)) in found.iter().zip(counts).enumerate() {
+        let Acknowledged { appended, acknowledged, trimmed } = counts;
         assert!(
             found >= acknowledged || *found == 0 && trimmed >= acknowledged,
             "{when}: session {session}: {found} of {acknowledged} acknowledged ones"

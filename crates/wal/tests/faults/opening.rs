@@ -21,18 +21,18 @@ enum FaultDuration {
 fn make(sync: SyncKind, place: &TestDevice) -> (Device, Vec<Acknowledged>) {
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
-    let mut told = vec![Acknowledged::default(); 2];
+    let mut counts = vec![Acknowledged::default(); 2];
     for number in [0, 1] {
         let mut session = log.session().expect("session");
         for _ in 0..50 {
-            let end = append(&mut session, number, &mut told[number as usize]).expect("append");
-            if told[number as usize].appended.is_multiple_of(10) {
+            let end = append(&mut session, number, &mut counts[number as usize]).expect("append");
+            if counts[number as usize].appended.is_multiple_of(10) {
                 log.first().wait(end, Durability::Durable).expect("wait");
-                told[number as usize].acknowledged = told[number as usize].appended;
+                counts[number as usize].acknowledged = counts[number as usize].appended;
             }
         }
     }
-    (device, told)
+    (device, counts)
 }
 
 /// The name of a file, and a range of its bytes.
@@ -74,7 +74,7 @@ fn segments(device: &Device) -> Vec<(String, Vec<u8>)> {
 }
 
 fn each_read_fails(sync: SyncKind, place: &TestDevice, lasting: FaultDuration) {
-    let (made, told) = make(sync, place);
+    let (made, counts) = make(sync, place);
     let (mut refused, mut reads) = (0, 0);
     loop {
         let device = match &made {
@@ -98,13 +98,13 @@ fn each_read_fails(sync: SyncKind, place: &TestDevice, lasting: FaultDuration) {
             }
             Ok(log) => {
                 // The read failed once, and the opening read the range again.
-                assert_eq!(lasting, FaultDuration::Once, "{what}: nobody missed it");
-                check(&log, &told, &what);
+                assert_eq!(lasting, FaultDuration::Once, "{what}: the read was not repeated");
+                check(&log, &counts, &what);
             }
             Err(error) => panic!("{what}: a failing read was taken for {error}"),
         }
         let log = Log::open_in(device.directory(), options(sync, place)).expect(&what);
-        check(&log, &told, &what);
+        check(&log, &counts, &what);
     }
     assert!(refused > 2, "only {refused} of {reads} failing reads were reported");
 }

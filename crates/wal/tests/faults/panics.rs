@@ -12,7 +12,7 @@ const SESSIONS: u64 = 6;
 /// Final outcome of a caller: the number of its durable records, and the error that ended them.
 #[derive(Debug, Default)]
 struct Heard {
-    told: Acknowledged,
+    counts: Acknowledged,
     cause: Option<String>,
 }
 
@@ -26,7 +26,7 @@ fn commit(log: &Log, mut session: Session, number: u64) -> Heard {
     let mut heard = Heard::default();
     let called: Arc<Mutex<(u64, Option<String>)>> = Arc::default();
     while heard.cause.is_none() {
-        let end = match append(&mut session, number, &mut heard.told) {
+        let end = match append(&mut session, number, &mut heard.counts) {
             Ok(end) => end,
             Err(AppendError::Poisoned { cause }) => {
                 heard.cause = Some(first(&cause));
@@ -39,7 +39,7 @@ fn commit(log: &Log, mut session: Session, number: u64) -> Heard {
             1 => block_on(log.first().wait_async(end, Durability::Durable)),
             _ => {
                 let called = called.clone();
-                let upto = heard.told.appended;
+                let upto = heard.counts.appended;
                 session.on_complete(end, Durability::Durable, move |outcome| match outcome {
                     Ok(()) => called.lock().expect("no panic").0 = upto,
                     Err(error) => called.lock().expect("no panic").1 = Some(cause(error)),
@@ -49,14 +49,14 @@ fn commit(log: &Log, mut session: Session, number: u64) -> Heard {
             }
         };
         match outcome {
-            Ok(()) => heard.told.acknowledged = heard.told.appended,
+            Ok(()) => heard.counts.acknowledged = heard.counts.appended,
             Err(error) => heard.cause = Some(cause(error)),
         }
     }
     session.drain();
     assert_eq!(session.pending(), 0, "a callback was forgotten");
     let (upto, cause) = &*called.lock().expect("no panic");
-    heard.told.acknowledged = heard.told.acknowledged.max(*upto);
+    heard.counts.acknowledged = heard.counts.acknowledged.max(*upto);
     heard.cause = heard.cause.or(cause.clone());
     heard
 }
@@ -70,7 +70,7 @@ fn panics(sync: SyncKind, place: &TestDevice, verb: Verb, nth: u64) {
         left -= u64::from(at == verb && name.starts_with("log."));
         (left == 0).then_some(katydid_device::Fault::Io)
     });
-    let mut told: Vec<Acknowledged> = Vec::new();
+    let mut counts: Vec<Acknowledged> = Vec::new();
     std::thread::scope(|scope| {
         let callers: Vec<_> = (0..SESSIONS)
             .map(|number| {
@@ -80,9 +80,9 @@ fn panics(sync: SyncKind, place: &TestDevice, verb: Verb, nth: u64) {
             .collect();
         for caller in callers {
             let heard = caller.join().expect("no caller panics");
-            let cause = heard.cause.expect("every caller is told");
+            let cause = heard.cause.expect("every caller gets a cause");
             assert!(cause.contains("panicked: the device's own bug"), "{when}: {cause}");
-            told.push(heard.told);
+            counts.push(heard.counts);
         }
     });
     let poisoned = log.poisoned().unwrap_or_else(|| panic!("{when}: the log has not failed"));
@@ -90,7 +90,7 @@ fn panics(sync: SyncKind, place: &TestDevice, verb: Verb, nth: u64) {
     assert!(matches!(log.close(), Err(Error::Poisoned { .. })), "{when}");
     drop(log);
     let log = Log::open_in(device.directory(), options(sync, place));
-    check(&log.unwrap_or_else(|error| panic!("{when}: {error}")), &told, &when);
+    check(&log.unwrap_or_else(|error| panic!("{when}: {error}")), &counts, &when);
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn the_last_handle_dropped_by_a_panic_closes_the_log() {
             let device = place.make_panicking();
             let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
             let mut session = log.session().expect("session");
-            let mut told = [Acknowledged::default()];
-            append(&mut session, 0, &mut told[0]).expect("append");
+            let mut counts = [Acknowledged::default()];
+            append(&mut session, 0, &mut counts[0]).expect("append");
             if device_panics {
                 device.fail_once(|verb, name| {
                     (verb == Verb::Write && name.starts_with("log.0")).then_some(katydid_device::Fault::Io)
@@ -146,29 +146,29 @@ fn the_last_handle_dropped_by_a_panic_closes_the_log() {
             thread.join().expect_err("it has panicked");
             let log =
                 Log::open_in(device.directory(), options(sync, place)).expect("the directory was given back");
-            told[0].acknowledged = u64::from(!device_panics);
-            check(&log, &told, "after a panic has dropped the last handle");
+            counts[0].acknowledged = u64::from(!device_panics);
+            check(&log, &counts, "after a panic has dropped the last handle");
         }
     });
 }
 
 /// A waiting thread leads, or another thread leads for it; the panic leaves no thread waiting.
 #[test]
-fn those_who_wait_beside_a_write_that_panics_are_told() {
+fn waiters_beside_a_write_that_panics_get_an_error() {
     on_every_protocol_and_device(|sync, place| {
         let device = place.make_panicking();
         let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
-        let mut told = vec![Acknowledged::default(); 8];
+        let mut counts = vec![Acknowledged::default(); 8];
         std::thread::scope(|scope| {
             let standstill = Standstill::of(&device);
             device.fail_once(|verb, name| {
                 (verb == Verb::Write && name.starts_with("log.0")).then_some(katydid_device::Fault::Io)
             });
             let callers: Vec<_> = (0..)
-                .zip(&mut told)
-                .map(|(number, told)| {
+                .zip(&mut counts)
+                .map(|(number, counts)| {
                     let (log, mut session) = (&log, log.session().expect("session"));
-                    let end = append(&mut session, number, told).expect("append");
+                    let end = append(&mut session, number, counts).expect("append");
                     scope.spawn(move || log.first().wait(end, Durability::Durable))
                 })
                 .collect();

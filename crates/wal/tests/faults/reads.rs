@@ -5,16 +5,16 @@ use katydid_device::{Fault, Verb};
 use katydid_wal::{AppendError, Durability, Error, Log, Lsn, ReadError};
 
 #[test]
-fn records_that_a_failed_write_lost_are_told_as_poisoned_not_as_missing() {
+fn records_that_a_failed_write_lost_are_reported_as_poisoned_not_as_missing() {
     on_every_protocol_and_device(|sync, place| {
         let device = place.make();
         let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
         let mut session = log.session().expect("session");
-        let mut told = Acknowledged::default();
-        let kept = append(&mut session, 0, &mut told).expect("append");
+        let mut counts = Acknowledged::default();
+        let kept = append(&mut session, 0, &mut counts).expect("append");
         log.first().wait(kept, Durability::Durable).expect("nothing fails");
         let lost = log.first().reserved();
-        let end = append(&mut session, 0, &mut told).expect("append");
+        let end = append(&mut session, 0, &mut counts).expect("append");
         device
             .fail_once(|verb, name| (verb == Verb::Write && name.starts_with("log.0")).then_some(Fault::Io));
         let first = log.first().wait(end, Durability::Durable).expect_err("planned");
@@ -23,7 +23,7 @@ fn records_that_a_failed_write_lost_are_told_as_poisoned_not_as_missing() {
         assert!(matches!(read, Error::Poisoned { .. }), "{sync}: {read}");
         // A reader may begin at the end of what was written, and finds nothing there.
         assert_eq!(log.first().reader(lost).expect("a reader").count(), 0, "{sync}");
-        let second = append(&mut session, 0, &mut told);
+        let second = append(&mut session, 0, &mut counts);
         assert!(matches!(second, Err(AppendError::Poisoned { .. })), "{sync}: {second:?}");
         // A position that was never appended still gets its own error, and written records can be
         // read.

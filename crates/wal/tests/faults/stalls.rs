@@ -48,9 +48,9 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
         let (watch, clock) = Watch::by_hand(Duration::from_secs(1));
         let directory = watch.before(device.directory());
         let log = Log::open_watched(directory, options(sync, place), watch).expect("open");
-        let mut told = vec![Acknowledged::default(); 3];
+        let mut counts = vec![Acknowledged::default(); 3];
         let mut sessions: Vec<_> = (0..3).map(|_| log.session().expect("session")).collect();
-        let end = append(&mut sessions[0], 0, &mut told[0]).expect("append");
+        let end = append(&mut sessions[0], 0, &mut counts[0]).expect("append");
         log.first().wait(end, Durability::Durable).expect("wait");
         let (before, so_far, over) =
             (log.first().durable(), heard("has taken 4.0 s so far"), heard(" took 4.0 s"));
@@ -58,12 +58,12 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
             let standstill = Standstill::of(&device);
             let callers: Vec<_> = sessions
                 .iter_mut()
-                .zip(&mut told)
+                .zip(&mut counts)
                 .enumerate()
-                .map(|(number, (session, told))| {
+                .map(|(number, (session, counts))| {
                     let log = &log;
                     scope.spawn(move || {
-                        let end = append(session, number as u64, told).expect("append");
+                        let end = append(session, number as u64, counts).expect("append");
                         match number {
                             0 => log.first().wait(end, Durability::Durable).expect("wait"),
                             1 => {
@@ -76,7 +76,7 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
                                 session.drain();
                             }
                         }
-                        told.acknowledged = told.appended;
+                        counts.acknowledged = counts.appended;
                     })
                 })
                 .collect();
@@ -108,7 +108,7 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
         drop((sessions, log));
         for (when, device) in device.later() {
             let log = Log::open_in(device.directory(), options(sync, place)).expect(&when);
-            check(&log, &told, &when);
+            check(&log, &counts, &when);
         }
     });
 }

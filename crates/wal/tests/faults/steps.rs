@@ -1,4 +1,4 @@
-//! One call that changes the device fails. Each such call of a life is tried in turn, by its
+//! One call that changes the device fails. The tests try each such call of a log in turn, by its
 //! number: in opening, creating, appending, preparing, rotating, trimming and closing. Everything
 //! is done on the test's thread, so a number names the same call in every run.
 
@@ -26,8 +26,8 @@ fn quiet(sync: SyncKind, place: &TestDevice) -> Options {
 /// First position with a 33rd bit.
 const HIGH: u64 = 1 << 32;
 
-/// Returns a device for one life. With buffered writes the device has a log, which begins just
-/// below [`HIGH`], so that its positions pass `HIGH` in that life.
+/// Returns a device for one run of [`live`]. With buffered writes the device has a log, which
+/// begins just below [`HIGH`], so that its positions pass `HIGH` in that run.
 fn device(seed: u64, options: &Options) -> SimDevice {
     let device = SimDevice::new(seed);
     if options.method == Method::Direct {
@@ -38,7 +38,7 @@ fn device(seed: u64, options: &Options) -> SimDevice {
     device.reopen_after_kill()
 }
 
-/// End of a life.
+/// End of a run of [`live`].
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     /// Closed, after this number of calls that were refused with `NoSpace`.
@@ -62,9 +62,9 @@ fn insist<T>(refused: &mut u32, mut call: impl FnMut() -> Result<T, Error>) -> R
 
 /// Opens the log twice. After each opening, the function appends over several segments, makes
 /// records durable in every way, trims and closes.
-fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> End {
+fn live(device: &SimDevice, options: &Options, counts: &mut Acknowledged) -> End {
     let mut refused = 0;
-    match rounds(device, options, told, &mut refused) {
+    match rounds(device, options, counts, &mut refused) {
         Ok(()) => End::Closed { refused },
         Err(Error::Poisoned { .. }) => End::Shut,
         // The failed call was off the path of a commit, so the caller gets the device's own error
@@ -80,7 +80,7 @@ fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> End {
 fn rounds(
     device: &SimDevice,
     options: &Options,
-    told: &mut Acknowledged,
+    counts: &mut Acknowledged,
     refused: &mut u32,
 ) -> Result<(), Error> {
     for _ in 0..2 {
@@ -97,21 +97,21 @@ fn rounds(
         };
         let mut session = log.session()?;
         for round in 0..40u64 {
-            let end = insist(refused, || Ok(append(&mut session, 0, told)?))?;
+            let end = insist(refused, || Ok(append(&mut session, 0, counts)?))?;
             match round % 10 {
                 3 => log.first().wait(end, Durability::Written)?,
                 6 => {
                     log.first().request(end, Durability::Durable);
                     log.run_background();
                     if log.first().durable() >= end {
-                        told.acknowledged = told.appended;
+                        counts.acknowledged = counts.appended;
                     }
                 }
                 9 => {
                     log.first().wait(end, Durability::Durable)?;
-                    told.acknowledged = told.appended;
+                    counts.acknowledged = counts.appended;
                     if round % 20 == 19 {
-                        told.trimmed = told.appended;
+                        counts.trimmed = counts.appended;
                         insist(refused, || log.first().trim(log.first().durable()))?;
                     }
                 }
@@ -120,12 +120,12 @@ fn rounds(
         }
         drop(session);
         log.close()?;
-        told.acknowledged = told.appended;
+        counts.acknowledged = counts.appended;
     }
     Ok(())
 }
 
-fn check_later(device: &SimDevice, options: &Options, told: &Acknowledged) {
+fn check_later(device: &SimDevice, options: &Options, counts: &Acknowledged) {
     let later = [
         ("the process died", device.reopen_after_kill()),
         ("all un-synced is lost", device.reopen_with(1, Survival::DropAll)),
@@ -135,12 +135,12 @@ fn check_later(device: &SimDevice, options: &Options, told: &Acknowledged) {
     for (when, device) in later {
         let log = Log::open_in(device.directory(), options.clone())
             .unwrap_or_else(|error| panic!("{when}: {error}\n{}", device.dump()));
-        check(&log, std::slice::from_ref(told), when);
+        check(&log, std::slice::from_ref(counts), when);
     }
 }
 
-/// Runs a life in which call number `step` fails. Returns the kind of that call, and how the life
-/// ended.
+/// Runs [`live`] while call number `step` fails. Returns the verb and the path of that call, and
+/// how the run ended.
 fn fail_at(options: &Options, step: u64, fault: Fault) -> Option<(Verb, String, End)> {
     let device = device(step, options);
     let struck = Arc::new(Mutex::new(None));
@@ -151,9 +151,9 @@ fn fail_at(options: &Options, step: u64, fault: Fault) -> Option<(Verb, String, 
             fault
         })
     });
-    let mut told = Acknowledged::default();
-    let end = live(&device, options, &mut told);
-    check_later(&device, options, &told);
+    let mut counts = Acknowledged::default();
+    let end = live(&device, options, &mut counts);
+    check_later(&device, options, &counts);
     let (verb, path) = struck.lock().expect("no panic").take()?;
     Some((verb, path, end))
 }
@@ -170,9 +170,9 @@ fn each(mut test: impl FnMut(&Options)) {
 
 fn steps(options: &Options) -> u64 {
     let device = device(1, options);
-    let mut told = Acknowledged::default();
-    assert_eq!(live(&device, options, &mut told), End::Closed { refused: 0 });
-    assert_eq!(told.acknowledged, 80);
+    let mut counts = Acknowledged::default();
+    assert_eq!(live(&device, options, &mut counts), End::Closed { refused: 0 });
+    assert_eq!(counts.acknowledged, 80);
     let steps = device.steps();
     let log = Log::open_in(device.directory(), options.clone()).expect("open");
     assert_eq!(log.first().reserved().get() > HIGH, options.method == Method::Buffered);
@@ -230,9 +230,9 @@ fn a_directory_that_cannot_be_synced_is_noticed_wherever_that_is() {
                 *count += u64::from(verb == Verb::SyncDirectory);
                 (verb == Verb::SyncDirectory && *count == nth + 1).then_some(Fault::Io)
             });
-            let mut told = Acknowledged::default();
-            let end = live(&device, options, &mut told);
-            check_later(&device, options, &told);
+            let mut counts = Acknowledged::default();
+            let end = live(&device, options, &mut counts);
+            check_later(&device, options, &counts);
             if *count.lock().expect("no panic") <= nth {
                 break;
             }

@@ -37,9 +37,9 @@ impl Wake for WakerAction {
 }
 
 fn waker(deed: impl FnOnce() + Send + 'static) -> (Waker, Receiver<Option<String>>) {
-    let (woken, told) = channel();
+    let (woken, threads) = channel();
     let does = Arc::new(WakerAction { deed: Mutex::new(Some(Box::new(deed))), woken });
-    (Waker::from(does), told)
+    (Waker::from(does), threads)
 }
 
 fn poll(future: &mut Completion, waker: &Waker) -> Poll<Result<(), Error>> {
@@ -53,10 +53,10 @@ fn pending(
     end: Lsn,
     deed: impl FnOnce() + Send + 'static,
 ) -> (Completion, Receiver<Option<String>>) {
-    let (waker, told) = waker(deed);
+    let (waker, threads) = waker(deed);
     let mut future = log.first().wait_async(end, Durability::Durable);
     assert!(poll(&mut future, &waker).is_pending());
-    (future, told)
+    (future, threads)
 }
 
 /// The waker of a future drops the log's last handle, while a later record is not written yet.
@@ -64,15 +64,15 @@ fn drops_the_last_handle(sync: SyncKind, place: &TestDevice, fault: Option<(Verb
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
     let mut session = log.session().expect("session");
-    let mut told = [Acknowledged::default()];
-    let first = append(&mut session, 0, &mut told[0]).expect("append");
+    let mut counts = [Acknowledged::default()];
+    let first = append(&mut session, 0, &mut counts[0]).expect("append");
     log.first().wait(first, Durability::Durable).expect("wait");
-    told[0].acknowledged = 1;
+    counts[0].acknowledged = 1;
     if let Some((at, fault)) = fault {
         device.fail_once(move |verb, name| (verb == at && name.starts_with("log.0")).then_some(fault));
     }
     device.stall(true);
-    let second = append(&mut session, 0, &mut told[0]).expect("append");
+    let second = append(&mut session, 0, &mut counts[0]).expect("append");
     let last: Arc<Mutex<Option<Completion>>> = Arc::default();
     let (future, woken) = {
         let last = last.clone();
@@ -80,16 +80,16 @@ fn drops_the_last_handle(sync: SyncKind, place: &TestDevice, fault: Option<(Verb
     };
     *last.lock().expect("no panic") = Some(future);
     device.wait_stalled();
-    append(&mut session, 0, &mut told[0]).expect("append");
+    append(&mut session, 0, &mut counts[0]).expect("append");
     drop((session, log));
     device.stall(false);
     woken.recv_timeout(HANGS).expect("the waker returns: the log was closed by it");
     assert!(last.lock().expect("no panic").is_none());
     if fault.is_none() {
-        told[0].acknowledged = 3;
+        counts[0].acknowledged = 3;
     }
     let log = Log::open_in(device.directory(), options(sync, place)).expect("the directory was given back");
-    check(&log, &told, "after the last handle was dropped by a waker");
+    check(&log, &counts, "after the last handle was dropped by a waker");
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn a_waker_that_stands_still_holds_up_no_commit_and_no_close() {
         let device = place.make();
         let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
         let mut session = log.session().expect("session");
-        let mut told = [Acknowledged::default()];
+        let mut counts = [Acknowledged::default()];
         device.stall(true);
-        let end = append(&mut session, 0, &mut told[0]).expect("append");
+        let end = append(&mut session, 0, &mut counts[0]).expect("append");
         let ((entered, has_entered), (go, may_go)) = (channel(), channel::<()>());
         let (_future, woken) = pending(&log, end, move || {
             entered.send(()).expect("the test goes on");
@@ -133,19 +133,19 @@ fn a_waker_that_stands_still_holds_up_no_commit_and_no_close() {
         device.stall(false);
         has_entered.recv_timeout(HANGS).expect("the waker is called");
         for _ in 0..20 {
-            let end = append(&mut session, 0, &mut told[0]).expect("append");
+            let end = append(&mut session, 0, &mut counts[0]).expect("append");
             log.first().wait(end, Durability::Durable).expect("a commit that blocks");
-            let end = append(&mut session, 0, &mut told[0]).expect("append");
+            let end = append(&mut session, 0, &mut counts[0]).expect("append");
             session
                 .on_complete(end, Durability::Durable, |outcome| outcome.expect("a commit with a callback"));
             session.drain();
         }
         log.close().expect("closing does not wait for a waker");
-        told[0].acknowledged = told[0].appended;
+        counts[0].acknowledged = counts[0].appended;
         drop(go);
         woken.recv_timeout(HANGS).expect("the waker ends");
         drop((session, log));
-        check(&Log::open_in(device.directory(), options(sync, place)).expect("open"), &told, "afterwards");
+        check(&Log::open_in(device.directory(), options(sync, place)).expect("open"), &counts, "afterwards");
     });
 }
 
@@ -258,8 +258,8 @@ fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
     }
 }
 
-/// The executor of the standard library's example parks its thread, and its waker unparks it. It
-/// has no flag, and relies on the park token alone.
+/// The executor of the standard library's example parks its thread, and its waker unparks that
+/// thread. This executor has no flag, and relies on the park token alone.
 #[test]
 fn a_wait_takes_no_token_from_the_executor_of_its_thread() {
     on_every_protocol_and_device(|sync, place| {

@@ -163,17 +163,17 @@ fn a_thread_with_commits_in_flight_writes_each_group_that_it_completes() {
     // thread of the log would write it.
     log.first().wait(append(), Durability::Durable).expect("durable");
     let before = log.counters();
-    let mut told = Vec::new();
+    let mut completed = Vec::new();
     let mut queue = log.completions();
     for number in 0..10 {
         queue.push(log.first().at(append()), &Dependencies::default(), Durability::Durable, number);
         queue.poll_with(|number, _| panic!("{number} was written by another thread"));
         queue.wait_below_with(100, |number, outcome| {
             outcome.expect("durable");
-            told.push(number);
+            completed.push(number);
         });
         let complete = (number + 1) / 5 * 5;
-        assert_eq!(told.len(), complete, "after {number}");
+        assert_eq!(completed.len(), complete, "after {number}");
     }
     let after = log.counters();
     assert_eq!((after.syncs - before.syncs, after.sync_locks - before.sync_locks), (2, 2));

@@ -47,10 +47,10 @@ fn a_crash_leaves_a_place_that_was_acknowledged_and_the_log_from_there_on() {
         let log = Log::open_in(device.directory(), options()).expect("open");
         let first = append(&log);
         let consumer = log.consumer("c", u64::MAX, 1, &[first]).expect("consumer");
-        let mut told = (1, first);
+        let mut acknowledged = (1, first);
         let begun = device.steps();
         device.crash_at(begun + step);
-        let mut next = told;
+        let mut next = acknowledged;
         let mut run = || -> Result<(), Error> {
             for mark in 2..12 {
                 let mut session = log.session()?;
@@ -58,7 +58,7 @@ fn a_crash_leaves_a_place_that_was_acknowledged_and_the_log_from_there_on() {
                 log.sync()?;
                 next = (mark, end);
                 consumer.acknowledge(mark, &[end])?;
-                told = next;
+                acknowledged = next;
                 log.first().trim(end)?;
             }
             Ok(())
@@ -71,8 +71,8 @@ fn a_crash_leaves_a_place_that_was_acknowledged_and_the_log_from_there_on() {
             let log = Log::open_in(device.directory(), options()).expect("open again");
             let (mark, from, is_lost) = place(&log);
             assert!(
-                !is_lost && [told, next].contains(&(mark, from)),
-                "step {step}: {mark} at {from}, told {told:?}"
+                !is_lost && [acknowledged, next].contains(&(mark, from)),
+                "step {step}: {mark} at {from}, acknowledged {acknowledged:?}"
             );
             assert!(log.first().start() <= from);
             log.first().trim(log.first().durable()).expect("trim");
@@ -129,7 +129,7 @@ fn a_consumer_that_is_too_far_behind_is_lost_in_every_opening() {
 }
 
 #[test]
-fn a_lost_consumer_is_told_which_stream_was_trimmed() {
+fn the_error_of_a_lost_consumer_names_the_trimmed_stream() {
     let device = SimDevice::new(1);
     let log = Log::open_in(device.directory(), Options { streams: 2, ..options() }).expect("open");
     let from: Vec<Lsn> = log.streams().iter().map(Stream::durable).collect();

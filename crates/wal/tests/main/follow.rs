@@ -215,7 +215,7 @@ fn the_end_of_the_log_ends_a_wait_after_all_was_given() {
 }
 
 #[test]
-fn a_follower_behind_the_start_is_told_so_unless_it_pins_the_log() {
+fn a_follower_behind_the_start_gets_an_error_unless_it_pins_the_log() {
     let log = Log::open_in(SimDevice::new(1).directory(), options()).expect("open");
     let from = log.first().start();
     let mut follower = log.first().follow(from).expect("follower");
@@ -254,8 +254,8 @@ fn a_follower_of_a_closed_log_gives_what_was_durable_or_says_that_it_is_closed()
     for given in 0..3 {
         assert_eq!(number(&follower.next().expect("nobody has trimmed").payload), given);
     }
-    // The next opening keeps every trimmed segment, because it trims fewer than it may keep. Then
-    // it grows without a trim, and uses the trimmed segments before it makes a new one.
+    // The next opening keeps every trimmed segment, because fewer are trimmed than it may keep.
+    // Then the log grows without a trim, and uses the trimmed segments before it makes a new one.
     const KEPT: usize = 32;
     let options = options().map_files(|files| FileOptions { spare_segments: KEPT, ..files });
     let next = Log::open_in(device.directory(), options).expect("open again");

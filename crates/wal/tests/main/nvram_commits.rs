@@ -124,8 +124,8 @@ fn a_commit_takes_one_fence_or_two() {
 }
 
 /// Crashes at each step of a commit. If records lie apart, the next opening finds none of the
-/// commit's records if the crash comes before the first fence, which persists all of them. It may
-/// find some of them if the crash comes between the first fence and the second.
+/// commit's records if the crash comes before the first fence, which persists all of them. The next
+/// opening may find some of them if the crash comes between the first fence and the second.
 #[test]
 fn a_crash_within_a_commit_keeps_whole_records_up_to_the_first_that_is_not() {
     let seed = seed();
@@ -156,7 +156,7 @@ fn crash_within_a_commit(kind: LogKind, seed: u64, step: u64) -> Option<u64> {
         };
         ((0..count).map(append).last().expect("some"), counts)
     };
-    let (end, told) = some(12);
+    let (end, first) = some(12);
     log.first().wait(end, DURABLE).expect("wait");
     let (end, all) = some(18);
     let fences = memory.counts().fences;
@@ -171,18 +171,18 @@ fn crash_within_a_commit(kind: LogKind, seed: u64, step: u64) -> Option<u64> {
         assert_eq!(kept(&device, &options(kind), &context), all, "{context}");
         return None;
     }
-    assert_eq!(kept(&device, &options(kind), &context), told, "{context}");
+    assert_eq!(kept(&device, &options(kind), &context), first, "{context}");
     let mut parts = 0;
     for _ in 0..20 {
         let device = device.reopen_after_crash(rng.u64(..));
         let log = Log::open_in(device.directory(), options(kind)).expect(&context);
         let here: [u64; 2] = found(&log, &context);
-        let all_here = (0..2).all(|who| (told[who]..=all[who]).contains(&here[who]));
-        assert!(all_here, "{context}: {here:?} is not between {told:?} and {all:?}");
+        let all_here = (0..2).all(|who| (first[who]..=all[who]).contains(&here[who]));
+        assert!(all_here, "{context}: {here:?} is not between {first:?} and {all:?}");
         if kind == LogKind::NvEntries && fences == 0 {
-            assert_eq!(here, told, "{context}: an entry was set before its record was persisted");
+            assert_eq!(here, first, "{context}: an entry was set before its record was persisted");
         }
-        parts += u64::from(here != told && here != all);
+        parts += u64::from(here != first && here != all);
         // The records that opening found are persisted, whatever part of them the earlier crash had
         // left in caches.
         let mut session = log.session().expect("session");
@@ -304,11 +304,10 @@ fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_en
     );
 }
 
-/// Threads append, wait, request and poll at random until the memory crashes. Every record that was
-/// acknowledged to a thread is found, in whichever way it was acknowledged, and whichever thread
-/// committed it.
+/// Threads append, wait, request and poll at random until the memory crashes. Every acknowledged
+/// record is found, in whichever way it was acknowledged, and whichever thread committed it.
 #[test]
-fn whatever_was_told_to_anybody_is_there() {
+fn every_acknowledged_record_is_there() {
     const THREADS: usize = 4;
     let seed = seed();
     println!("seed {seed}");
@@ -321,7 +320,7 @@ fn whatever_was_told_to_anybody_is_there() {
         let (device, memory, log) = made(options.clone());
         memory.crash_at(memory.steps() + rng.u64(0..100));
         let seeds: [u64; THREADS] = std::array::from_fn(|_| rng.u64(..));
-        let told: Vec<u64> = std::thread::scope(|scope| {
+        let acknowledged: Vec<u64> = std::thread::scope(|scope| {
             let threads = seeds.into_iter().enumerate().map(|(who, seed)| {
                 let log = &log;
                 scope.spawn(move || client(log, who as u64, seed))
@@ -335,8 +334,8 @@ fn whatever_was_told_to_anybody_is_there() {
             let device = device.reopen_with(rng.u64(..), survival);
             let log = Log::open_in(device.directory(), options.clone()).expect(&context);
             let here: [u64; THREADS] = found(&log, &context);
-            let lost = here.iter().zip(&told).any(|(here, told)| here < told);
-            assert!(!lost, "{context}: {here:?} of {told:?} that were told");
+            let lost = here.iter().zip(&acknowledged).any(|(here, acknowledged)| here < acknowledged);
+            assert!(!lost, "{context}: {here:?} of {acknowledged:?} that were acknowledged");
         }
     }
 }
@@ -346,8 +345,8 @@ fn client(log: &Log, who: u64, seed: u64) -> u64 {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut session = log.session().expect("session");
     let mut queue = log.completions();
-    let (mut told, mut number) = (0, 0);
-    let is_told = |told: &mut u64, number: u64| *told = (*told).max(number);
+    let (mut acknowledged, mut number) = (0, 0);
+    let acknowledge = |acknowledged: &mut u64, number: u64| *acknowledged = (*acknowledged).max(number);
     while number < 30 {
         let payload = payload(number, who);
         let Ok(appended) = session.append(&Append::new(Kind::USER, &[&payload]).txn(who)) else { break };
@@ -367,7 +366,9 @@ fn client(log: &Log, who: u64, seed: u64) -> u64 {
                     DURABLE,
                     number,
                 );
-                queue.poll_with(|number, outcome| _ = outcome.map(|()| is_told(&mut told, number)));
+                queue.poll_with(|number, outcome| {
+                    _ = outcome.map(|()| acknowledge(&mut acknowledged, number))
+                });
                 continue;
             }
             4 => {
@@ -382,8 +383,8 @@ fn client(log: &Log, who: u64, seed: u64) -> u64 {
         if outcome.is_err() {
             break;
         }
-        is_told(&mut told, number);
+        acknowledge(&mut acknowledged, number);
     }
-    queue.drain_with(|number, outcome| _ = outcome.map(|()| is_told(&mut told, number)));
-    told
+    queue.drain_with(|number, outcome| _ = outcome.map(|()| acknowledge(&mut acknowledged, number)));
+    acknowledged
 }

@@ -8,7 +8,7 @@
 //!    holes;
 //! 2. every record that exists was appended, and exists once, and each session's records are in
 //!    order, with no record missing before an acknowledged one;
-//! 3. a trim has moved the start or has not, and changed nothing else;
+//! 3. a trim has moved the start or not, and has changed nothing else;
 //! 4. a log that is opened again after crashes of openings has the same records, and can be
 //!    appended to.
 
@@ -96,7 +96,8 @@ fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng
                 let to = if keep == 0 { log.first().sync() } else { Ok(live[live.len() - keep].1) };
                 let Ok(to) = to else { break };
                 // The trim may have taken effect although the crash comes before the call returns.
-                // The records from before this work lie lower than all records of this work.
+                // Records that existed before this call of `work` lie lower than all records of the
+                // call.
                 live.retain(|(_, first)| *first >= to);
                 let stays = |number: &u64| live.iter().any(|(live, _)| live == number);
                 model.trimmed.extend(model.appended.keys().copied().filter(|number| !stays(number)));
@@ -316,8 +317,8 @@ fn holes_become_padding_and_everything_else_stays() {
         for number in &lost {
             let place = &places[*number as usize];
             let words = (place.end.get() - place.lsn.get()) / 8;
-            // The lost words always include the header's checksum or its position, so the record
-            // does not count as one.
+            // The lost words always include the header's checksum or its position, so the record is
+            // not valid any more.
             let from = rng.u64(0..2);
             for word in from..=rng.u64(from..words) {
                 region.word(4096 + place.lsn.get() % RING + word * 8).store(0, Relaxed);
@@ -330,12 +331,12 @@ fn holes_become_padding_and_everything_else_stays() {
         lost.truncate(lost.len() - trailing as usize);
         let holes = (0..30).filter(|n| lost.contains(n) && !lost.contains(&(n + 1))).count() as u64;
         let expected: Vec<u64> = (0..30 - trailing).filter(|number| !lost.contains(number)).collect();
-        let told = |log: &Log| match log.first().recovery().finding {
+        let holes_of = |log: &Log| match log.first().recovery().finding {
             Finding::Holes { holes, .. } => holes,
             _ => 0,
         };
         let opened = Log::open_in(device.reopen_after_kill().directory(), options.clone()).expect(&context);
-        assert_eq!(told(&opened), holes, "{context}");
+        assert_eq!(holes_of(&opened), holes, "{context}");
         for step in 0..=rng.u64(0..8) {
             // Openings that crash change nothing about the result.
             let device = device.reopen_after_crash(step);
@@ -364,7 +365,7 @@ fn holes_become_padding_and_everything_else_stays() {
             let more = found.iter().filter(|number| !expected.contains(number));
             assert!(more.clone().all(|number| lost.contains(number)), "{context}, step {step}: {found:?}");
             // An opening that crashed may have already turned some holes into padding.
-            assert!(told(&log) <= holes, "{context}, step {step}");
+            assert!(holes_of(&log) <= holes, "{context}, step {step}");
             // Records that one opening has found, the next opening finds again.
             drop(log);
             let again = Log::open_in(device.reopen_after_crash(rng.u64(..)).directory(), options.clone());
@@ -483,7 +484,7 @@ fn records_above_holes_survive_with_what_they_depend_on() {
                     let log = &log;
                     scope.spawn(move || {
                         let mut session = log.session().expect("session");
-                        let mut told = Vec::new();
+                        let mut durable = Vec::new();
                         for number in 0..20_u64 {
                             let bytes = payload(number, (thread * 40) as usize);
                             let payload: [&[u8]; 1] = [&bytes];
@@ -492,9 +493,9 @@ fn records_above_holes_survive_with_what_they_depend_on() {
                             if log.first().wait(appended.end, Durability::Durable).is_err() {
                                 break;
                             }
-                            told.push(number);
+                            durable.push(number);
                         }
-                        told
+                        durable
                     })
                 })
                 .collect();
@@ -517,8 +518,11 @@ fn records_above_holes_survive_with_what_they_depend_on() {
             );
             next[record.txn as usize] += 1;
         }
-        for (thread, told) in acknowledged.iter().enumerate() {
-            assert!(next[thread] >= told.len() as u64, "seed {seed}, round {round}: {next:?}, {told:?}");
+        for (thread, numbers) in acknowledged.iter().enumerate() {
+            assert!(
+                next[thread] >= numbers.len() as u64,
+                "seed {seed}, round {round}: {next:?}, {numbers:?}"
+            );
         }
     }
     println!("{holes} of 100 crashes of nv_direct left holes");

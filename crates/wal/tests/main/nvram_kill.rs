@@ -58,7 +58,7 @@ fn child() {
                 // Every third record has no wait of its own, because the next wait also covers it.
                 if !number.is_multiple_of(3) {
                     log.first().wait(appended.end, Durability::Durable).expect("wait");
-                    writeln!(out, "\ntold {number}").expect("a parent");
+                    writeln!(out, "\nacknowledged {number}").expect("a parent");
                 }
                 number += 1;
             }
@@ -74,13 +74,13 @@ fn child() {
 }
 
 #[test]
-fn what_a_killed_process_was_told_is_there() {
+fn what_was_acknowledged_to_a_killed_process_is_there() {
     let seed = seed();
     println!("seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     for kind in KINDS {
         let folder = tempfile::tempdir().expect("folder");
-        let (mut told, mut trimmed) = (None, 0);
+        let (mut acknowledged, mut trimmed) = (None, 0);
         for life in 0..5 {
             let mut child = Command::new(std::env::current_exe().expect("this program"))
                 .args(["--exact", "nvram_kill::child", "--nocapture"])
@@ -91,7 +91,9 @@ fn what_a_killed_process_was_told_is_there() {
                 .expect("spawned");
             let mut output = BufReader::new(child.stdout.take().expect("piped"));
             let mut read = |line: &str| match line.split_once(' ') {
-                Some(("told", number)) => told = Some(number.parse::<u64>().expect("a number")),
+                Some(("acknowledged", number)) => {
+                    acknowledged = Some(number.parse::<u64>().expect("a number"))
+                }
                 Some(("trim", number)) => trimmed = number.parse().expect("a number"),
                 _ => {}
             };
@@ -105,12 +107,14 @@ fn what_a_killed_process_was_told_is_there() {
             rest.truncate(rest.rfind('\n').unwrap_or(0));
             rest.lines().for_each(read);
             child.wait().expect("ended");
-            let context = format!("seed {seed}, {kind}, life {life}: told {told:?}, trimmed below {trimmed}");
+            let context = format!(
+                "seed {seed}, {kind}, life {life}: acknowledged {acknowledged:?}, trimmed below {trimmed}"
+            );
             let log = Log::open(folder.path(), options(kind)).expect(&context);
             let found = numbers(&log);
             assert!(found.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{context}: {found:?}");
-            if let Some(told) = told {
-                assert!(found.last().is_some_and(|last| *last >= told), "{context}: {found:?}");
+            if let Some(acknowledged) = acknowledged {
+                assert!(found.last().is_some_and(|last| *last >= acknowledged), "{context}: {found:?}");
                 assert!(found[0] <= trimmed, "{context}: from {} on", found[0]);
             }
         }

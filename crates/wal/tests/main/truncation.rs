@@ -289,7 +289,7 @@ fn a_dropped_record_cannot_be_read_and_positions_are_not_used_again() {
 }
 
 #[test]
-fn a_follower_is_told_once_of_what_it_has_given_and_was_dropped() {
+fn a_follower_reports_once_that_records_it_returned_were_dropped() {
     let device = SimDevice::new(1);
     let (log, entries) = filled(&device, options(), 6);
     let (stream, start) = (log.first(), log.first().start());
@@ -301,7 +301,7 @@ fn a_follower_is_told_once_of_what_it_has_given_and_was_dropped() {
     behind.try_next().expect("read").expect("a record");
     let place = ahead.position();
     stream.truncate_after(entries[3].lsn, &[]).expect("truncate");
-    let error = ahead.try_next().expect_err("told");
+    let error = ahead.try_next().expect_err("it has returned dropped records");
     assert!(
         matches!(error, Error::Read(ReadError::Truncated { at, from, .. }) if at == place && from == entries[3].lsn)
     );
@@ -310,14 +310,14 @@ fn a_follower_is_told_once_of_what_it_has_given_and_was_dropped() {
     log.sync().expect("sync");
     assert_eq!(ahead.try_next().expect("read").expect("the next").lsn, again.lsn);
     for lsn in [entries[1].lsn, entries[2].lsn, again.lsn] {
-        assert_eq!(behind.try_next().expect("never told").expect("a record").lsn, lsn);
+        assert_eq!(behind.try_next().expect("it has returned no dropped record").expect("a record").lsn, lsn);
     }
     // A follower that continues at a dropped position gets the error, also after another opening.
     drop((ahead, behind));
     log.close().expect("close");
     let log = Log::open_in(device.directory(), options()).expect("open");
     let Err(Error::Read(ReadError::Truncated { from, .. })) = log.first().follow(place) else {
-        panic!("it is not told");
+        panic!("the position is not refused");
     };
     let mut follower = log.first().follow(from).expect("from the beginning of the range");
     assert_eq!(follower.try_next().expect("read").expect("a record").lsn, again.lsn);
@@ -333,15 +333,15 @@ fn pins_and_trims_within_what_was_dropped_keep_the_log_from_where_it_begins() {
     log.sync().expect("sync");
     log.first().trim(log.first().durable()).expect("trim");
     assert_eq!(log.first().start(), entries[40].lsn);
-    let told = |log: &Log| {
+    let is_refused = |log: &Log| {
         let place = consumer.stat().expect("it is there").from[0];
         matches!(log.first().follow(place), Err(Error::Read(ReadError::Truncated { from, .. })) if from == entries[40].lsn)
     };
-    assert!(told(&log));
+    assert!(is_refused(&log));
     assert_eq!(numbers(&log), [41]);
     log.close().expect("close");
     let log = Log::open_in(device.directory(), options()).expect("open");
-    assert!(told(&log));
+    assert!(is_refused(&log));
     assert_eq!((log.first().start(), numbers(&log)), (entries[40].lsn, vec![41]));
     assert!(log.remove_consumer("follower").expect("remove"));
     log.first().trim(log.first().durable()).expect("trim");

@@ -37,7 +37,7 @@ fn what_was_appended_to_several_streams_is_replayed_once_each() {
 }
 
 #[test]
-fn nobody_is_told_before_the_streams_it_depends_on() {
+fn no_commit_is_acknowledged_before_the_streams_it_depends_on() {
     for sync in SyncKind::ALL {
         let device = SimDevice::new(2);
         let options = katydid_wal::Options {
@@ -63,7 +63,7 @@ fn nobody_is_told_before_the_streams_it_depends_on() {
         queue.push(third, &Dependencies::default(), Durability::Durable, "in order");
         let mut context = Context::from_waker(Waker::noop());
         assert!(log.is_durable(third) && log.is_settled(third, &set, Durability::Durable).is_none());
-        assert_eq!(queue.poll_with(|_, _| panic!("told early")), 0);
+        assert_eq!(queue.poll_with(|_, _| panic!("acknowledged early")), 0);
         assert!(future.as_mut().poll(&mut context).is_pending());
 
         log.wait(third, &set, Durability::Durable).expect("wait");
@@ -71,9 +71,9 @@ fn nobody_is_told_before_the_streams_it_depends_on() {
         assert!(log.everything().is_empty());
         assert!(matches!(log.is_settled(third, &set, Durability::Durable), Some(Ok(()))));
         assert!(future.as_mut().poll(&mut context).is_ready());
-        let mut told = Vec::new();
-        queue.drain_with(|name, outcome| told.push((name, outcome.is_ok())));
-        assert_eq!(told, [("third", true), ("in order", true)]);
+        let mut completed = Vec::new();
+        queue.drain_with(|name, outcome| completed.push((name, outcome.is_ok())));
+        assert_eq!(completed, [("third", true), ("in order", true)]);
     }
 }
 
@@ -97,11 +97,11 @@ fn draining_waits_for_every_level_and_stream_by_itself() {
             before.join(place);
         }
     }
-    let mut told = Vec::new();
-    queue.wait_below_with(3, |number, outcome| told.push((number, outcome.is_ok())));
-    assert!(told.len() >= 4 && queue.pending() < 3);
-    queue.drain_with(|number, outcome| told.push((number, outcome.is_ok())));
-    assert_eq!(told, [0, 0, 1, 1, 2, 2].map(|number| (number, true)));
+    let mut completed = Vec::new();
+    queue.wait_below_with(3, |number, outcome| completed.push((number, outcome.is_ok())));
+    assert!(completed.len() >= 4 && queue.pending() < 3);
+    queue.drain_with(|number, outcome| completed.push((number, outcome.is_ok())));
+    assert_eq!(completed, [0, 0, 1, 1, 2, 2].map(|number| (number, true)));
     let beyond = StreamLsn { end: katydid_wal::Lsn::new(1 << 40), ..before.iter().next().expect("a place") };
     queue.push(beyond, &Dependencies::default(), Durability::Durable, 9);
     queue.drain_with(|_, outcome| assert!(outcome.is_err(), "it was never appended"));

@@ -333,7 +333,7 @@ fn lives(seed: u64, crash_at: u64, streams: u16, options: &Options, model: &mut 
             assert!(
                 seen.iter().all(|index| kept.contains(index) || recaptured(index))
                     && kept.iter().all(|index| seen.contains(index)),
-                "looking told {seen:?}, opening {kept:?}"
+                "inspecting found {seen:?}, opening {kept:?}"
             );
         }
     }

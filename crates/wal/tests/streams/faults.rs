@@ -50,23 +50,23 @@ fn a_failure_of_one_stream_is_the_first_cause_everywhere() {
             let mut queue = log.completions();
             let future = log.wait_async(dependent, &set, Durability::Durable);
             queue.push(dependent, &set, Durability::Durable, ());
-            let told = cause(log.wait(dependent, &set, Durability::Durable));
-            assert!(told.contains("stream-001") || told.contains("log.0"), "{told}");
-            queue.drain_with(|(), outcome| assert_eq!(cause(outcome), told));
+            let expected = cause(log.wait(dependent, &set, Durability::Durable));
+            assert!(expected.contains("stream-001") || expected.contains("log.0"), "{expected}");
+            queue.drain_with(|(), outcome| assert_eq!(cause(outcome), expected));
             match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(outcome) => assert_eq!(cause(outcome), told),
+                Poll::Ready(outcome) => assert_eq!(cause(outcome), expected),
                 Poll::Pending => panic!("the log is over"),
             }
             let settled = log.is_settled(dependent, &set, Durability::Durable).expect("it never will be");
-            assert_eq!(cause(settled), told);
-            assert_eq!(cause(Err(log.poisoned().expect("poisoned"))), told);
+            assert_eq!(cause(settled), expected);
+            assert_eq!(cause(Err(log.poisoned().expect("poisoned"))), expected);
             // Even a stream whose own files are sound acknowledges nothing any more.
             match sessions[0].commit(4, &none, &[b"late"]) {
-                Ok(late) => assert_eq!(cause(log.wait(late, &none, Durability::Durable)), told),
-                Err(AppendError::Poisoned { cause }) => assert_eq!(first(&cause), told),
+                Ok(late) => assert_eq!(cause(log.wait(late, &none, Durability::Durable)), expected),
+                Err(AppendError::Poisoned { cause }) => assert_eq!(first(&cause), expected),
                 Err(error) => panic!("{error}"),
             }
-            assert_eq!(cause(log.close()), told);
+            assert_eq!(cause(log.close()), expected);
             let device = device.reopen_after_crash(2);
             let log = open_in(device.directory(), 3, options).expect("open");
             let found: Vec<u64> = replayed(&log).0.iter().map(|(timestamp, _)| *timestamp).collect();
@@ -169,7 +169,7 @@ fn run(
 ) {
     let mut session = log.streams()[thread as usize % log.streams().len()].session().expect("session");
     let mut queue = log.completions();
-    let told = |timestamp: u64, outcome: Result<(), Error>| {
+    let acknowledge = |timestamp: u64, outcome: Result<(), Error>| {
         if outcome.is_ok() {
             acknowledged.lock().expect("no panic").insert(timestamp);
         }
@@ -191,15 +191,15 @@ fn run(
         if random.u8(..4) == 0 {
             let outcome = log.wait(place, &set, Durability::Durable);
             let over = outcome.is_err();
-            told(timestamp, outcome);
+            acknowledge(timestamp, outcome);
             if over {
                 return;
             }
         } else {
             queue.push(place, &set, Durability::Durable, timestamp);
-            queue.wait_below_with(8, told);
+            queue.wait_below_with(8, acknowledge);
         }
-        queue.poll_with(told);
+        queue.poll_with(acknowledge);
     }
-    queue.drain_with(told);
+    queue.drain_with(acknowledge);
 }

@@ -136,18 +136,18 @@ pub fn opened_replaying(
         found.lock().expect("no panic").extend(records);
         Ok(())
     };
-    let told = Mutex::new((0, 0));
+    let reported = Mutex::new((0, 0));
     let progress = |done, of| {
         assert!(done <= of);
-        let mut told = told.lock().expect("no panic");
-        *told = (told.0.max(done), of);
+        let mut reported = reported.lock().expect("no panic");
+        *reported = (reported.0.max(done), of);
     };
     let replay = Replay { from, visit: &visit, progress: &progress };
     let (log, outcome) = open_replaying(device.directory(), streams, options.clone(), replay)?;
     let outcome = outcome.map(|report| {
         let mut found = found.into_inner().expect("no panic");
         assert_eq!(found.len() as u64, report.records);
-        assert_eq!(told.into_inner().expect("no panic").0, report.bytes, "all that was read is told");
+        assert_eq!(reported.into_inner().expect("no panic").0, report.bytes, "all that was read is reported");
         found.sort();
         (found, report.stamp_max.get())
     });

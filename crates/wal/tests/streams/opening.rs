@@ -77,7 +77,7 @@ fn a_stream_that_is_gone_is_named_and_none_is_made_in_its_place() {
     let directory = three();
     replace(folder(&directory, "stream-001").as_ref(), &[]);
     refused(&directory, 3, "stream-001, a stream of the log, is missing");
-    let error = inspect(directory.as_ref()).expect_err("it cannot be told what survives");
+    let error = inspect(directory.as_ref()).expect_err("it is unknown what survives");
     assert!(matches!(error, OpenError::MissingStream { directory } if directory == "stream-001"));
 }
 

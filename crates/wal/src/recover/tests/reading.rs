@@ -42,7 +42,7 @@ fn a_log_of_several_windows_is_walked_searched_and_read() {
     let mut count = 0;
     for _ in 0..40 {
         for _ in 0..200 {
-            // With these sizes a window ends at every kind of place in a record.
+            // With these sizes, windows end at many different offsets in a record.
             log.append(&payload(count, 300 + count % 701));
             count += 1;
         }
@@ -63,7 +63,7 @@ fn a_log_of_several_windows_is_walked_searched_and_read() {
     assert_eq!(log.opened.end, damaged);
     assert_eq!(log.opened.finding, Finding::TornTail { at: damaged, dropped: survivors as u64 });
     assert_eq!(log.opened.records, count as u64 + 1);
-    // Recovery reads from one end to the other, and nothing twice.
+    // Recovery reads every byte of the log once.
     let scanned = log.opened.scanned_bytes;
     let written = damaged.get() + (3 << 20);
     assert!((written..written + (2 << 20)).contains(&scanned), "{scanned} of {written}");
@@ -115,7 +115,7 @@ fn a_reader_at_the_end_goes_on_when_more_is_written() {
     for number in 0..200 {
         let bytes = if number % 50 == 49 { 5_000 } else { number * 3 };
         log.commit(&payload(number, bytes)).unwrap();
-        assert!(reader.next_record().unwrap().is_none(), "not written as far as the reader was told");
+        assert!(reader.next_record().unwrap().is_none(), "beyond the written frontier of the extent");
         extent.written.store(log.written.get(), Ordering::Release);
         let record = reader.next_record().unwrap().expect("it was written");
         assert_eq!(record.payload, payload(number, bytes));
@@ -125,7 +125,7 @@ fn a_reader_at_the_end_goes_on_when_more_is_written() {
 }
 
 #[test]
-fn a_reader_that_was_overtaken_by_trimming_is_told_so() {
+fn a_reader_that_was_overtaken_by_trimming_returns_an_error() {
     let (_, directory) = memory();
     let mut log = Writer::open(&directory).unwrap();
     let commit = |log: &mut Writer| {

@@ -1,8 +1,8 @@
 //! Rules about devices that fail, or are full.
 
+use super::completing::block_on;
 use super::records::{check_threads, payload, read_all, record};
 use super::setup::{MakeLog, roomy, small};
-use super::telling::block_on;
 use crate::{AppendClass, AppendError, Durability, Error, Log};
 use katydid_device::{Fault, Method, SimDevice, Verb};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn failure_reaches_everybody(make: MakeLog<'_>, method: Method, verb: Verb, faul
     // one failure must reach all of them.
     device.stall_writes(true);
     device.fail_when(move |did, path, _| (did == verb && is_segment(path)).then_some(fault));
-    let told = Arc::new(AtomicU64::new(0));
+    let failed = Arc::new(AtomicU64::new(0));
     std::thread::scope(|scope| {
         for thread in 1..5u64 {
             let log = &log;
@@ -60,17 +60,17 @@ fn failure_reaches_everybody(make: MakeLog<'_>, method: Method, verb: Verb, faul
         }
         for _ in 0..10 {
             let end = session.append(&record(0, &[b"x"])).expect("append").end;
-            let told = told.clone();
+            let failed = failed.clone();
             session.on_complete(end, Durability::Durable, move |outcome| {
                 assert!(matches!(outcome, Err(Error::Poisoned { .. })), "a callback: {outcome:?}");
-                told.fetch_add(1, Ordering::SeqCst);
+                failed.fetch_add(1, Ordering::SeqCst);
             });
         }
         device.wait_stalled(1);
         device.stall_writes(false);
         session.drain();
     });
-    assert_eq!(told.load(Ordering::SeqCst), 10);
+    assert_eq!(failed.load(Ordering::SeqCst), 10);
     everything_is_refused(&log);
     assert!(matches!(session.append(&record(0, &[b"y"])), Err(AppendError::Poisoned { .. })));
     // The log does not try again: it still refuses every call after the device works again.

@@ -1,15 +1,15 @@
 //! The conformance suite: rules for every combination of an inserter and a sync protocol.
 //!
 //! Call [`conformance`] with a function that opens a log; a broken rule panics in a function named
-//! after it. No rule depends on time: the simulated device tells the rule when a thread waits in a
-//! call.
+//! after it. No rule depends on time: the simulated device notifies the rule when a thread waits in
+//! a call.
 
+mod completing;
 mod failing;
 mod filling;
 mod in_nvram;
 mod records;
 mod setup;
-mod telling;
 mod waiting;
 
 pub use setup::{MakeLog, Sizes};
@@ -31,7 +31,7 @@ pub fn conformance(sync: SyncKind, make: impl Fn(Arc<dyn Directory>, Sizes) -> L
     filling::a_short_run_ahead_is_enough(make);
     filling::frontiers_are_ordered_and_only_grow(make);
     filling::what_is_trimmed_is_recycled(make);
-    waiting::each_level_is_reached_before_it_is_told(make);
+    waiting::each_level_is_reached_before_it_is_acknowledged(make);
     waiting::a_sync_covers_everything_before_it(make);
     waiting::a_position_beyond_the_end_is_refused(make);
     waiting::a_stalled_device_holds_appenders_back_and_lets_them_go(make);
@@ -43,12 +43,12 @@ pub fn conformance(sync: SyncKind, make: impl Fn(Arc<dyn Directory>, Sizes) -> L
     waiting::closing_under_load_keeps_what_was_acknowledged(make, LogKind::Disk);
     waiting::dropping_keeps_everything(make);
     waiting::a_crash_keeps_what_was_durable(make);
-    telling::callbacks_run_in_order_where_they_are_polled(make);
-    telling::plain_values_come_back_as_callbacks_do(make);
-    telling::a_queue_dropped_tells_nobody(make);
-    telling::futures_resolve(make);
-    telling::a_dropped_future_is_not_woken(make);
-    telling::a_request_needs_nobody_to_wait(make);
+    completing::callbacks_run_in_order_where_they_are_polled(make);
+    completing::plain_values_come_back_as_callbacks_do(make);
+    completing::a_dropped_queue_calls_no_callback(make);
+    completing::futures_resolve(make);
+    completing::a_dropped_future_is_not_woken(make);
+    completing::a_request_needs_no_waiter(make);
     failing::a_failed_write_reaches_everybody(make);
     failing::a_failed_sync_reaches_everybody(make);
     failing::after_a_failure_reading_goes_on_and_opening_recovers(make);
@@ -74,15 +74,15 @@ pub fn conformance_in_nvram(kind: LogKind, make: impl Fn(Arc<dyn Directory>, Siz
     waiting::closing_under_load_keeps_what_was_acknowledged(make, kind);
     waiting::dropping_keeps_everything(make);
     waiting::a_crash_keeps_what_was_durable(make);
-    telling::plain_values_come_back_as_callbacks_do(make);
-    telling::a_request_needs_nobody_to_wait(make);
+    completing::plain_values_come_back_as_callbacks_do(make);
+    completing::a_request_needs_no_waiter(make);
     failing::the_reserve_is_for_critical_records(make);
     // In `NvDirect` commits do not wait for holes, so a record may be durable while the frontiers
     // still lie below it. These rules compare commits with frontiers.
     if kind != LogKind::NvDirect {
-        waiting::each_level_is_reached_before_it_is_told(make);
-        telling::callbacks_run_in_order_where_they_are_polled(make);
-        telling::futures_resolve(make);
+        waiting::each_level_is_reached_before_it_is_acknowledged(make);
+        completing::callbacks_run_in_order_where_they_are_polled(make);
+        completing::futures_resolve(make);
     }
     in_nvram::a_full_ring_is_typed_and_trimming_clears_it(make);
     in_nvram::a_ring_that_goes_round_under_load_loses_nothing(make);

@@ -7,7 +7,7 @@ use katydid_device::{Directory, Method, SimDevice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(super) fn each_level_is_reached_before_it_is_told(make: MakeLog<'_>) {
+pub(super) fn each_level_is_reached_before_it_is_acknowledged(make: MakeLog<'_>) {
     for method in [Method::Direct, Method::Buffered] {
         let mut sizes = roomy();
         sizes.common.method = method;

@@ -25,7 +25,7 @@ pub(super) fn callbacks_run_in_order_where_they_are_polled(make: MakeLog<'_>) {
                     let level = if number % 5 == 0 { Durability::Written } else { Durability::Durable };
                     let (ran, log) = (ran.clone(), log.clone());
                     session.on_complete(end, level, move |outcome| {
-                        outcome.expect("told of success");
+                        outcome.expect("success");
                         assert_eq!(std::thread::current().id(), here, "on another thread");
                         assert_eq!(ran.fetch_add(1, Ordering::Relaxed), number, "out of order");
                         assert!(level == Durability::Written || log.first().durable() >= end, "too early");
@@ -45,20 +45,20 @@ pub(super) fn plain_values_come_back_as_callbacks_do(make: MakeLog<'_>) {
     let log = make(memory(), roomy());
     let mut session = log.session().expect("session");
     let mut completions = log.completions();
-    let mut told = Vec::new();
+    let mut completed = Vec::new();
     for number in 0..500u64 {
         let end = session.append(&record(0, &[&payload(0, number, 20)])).expect("append").end;
         completions.push(log.first().at(end), &Dependencies::default(), Durability::Durable, number);
         completions.poll_with(|number, outcome| {
             outcome.expect("success");
-            told.push(number);
+            completed.push(number);
         });
     }
-    completions.drain_with(|number, _| told.push(number));
-    assert!(told.into_iter().eq(0..500));
+    completions.drain_with(|number, _| completed.push(number));
+    assert!(completed.into_iter().eq(0..500));
 }
 
-pub(super) fn a_queue_dropped_tells_nobody(make: MakeLog<'_>) {
+pub(super) fn a_dropped_queue_calls_no_callback(make: MakeLog<'_>) {
     let device = SimDevice::new(1);
     let log = make(device.directory(), roomy());
     let mut session = log.session().expect("session");
@@ -152,7 +152,7 @@ pub(super) fn a_dropped_future_is_not_woken(make: MakeLog<'_>) {
     assert!(log.first().durable() >= end);
 }
 
-pub(super) fn a_request_needs_nobody_to_wait(make: MakeLog<'_>) {
+pub(super) fn a_request_needs_no_waiter(make: MakeLog<'_>) {
     let log = make(memory(), roomy());
     let mut session = log.session().expect("session");
     for number in 0..200 {
