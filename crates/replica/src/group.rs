@@ -134,8 +134,10 @@ impl Group {
     }
 
     pub(crate) async fn add_learner(&self, id: ReplicaId, address: &str) -> Result<()> {
-        let added = self.raft().add_learner(id, BasicNode::new(address), true).await;
-        added.map(drop).map_err(|error| self.members_failed(error))
+        // openraft's own wait reports success if the leadership is lost, so it is not used.
+        let added = self.raft().add_learner(id, BasicNode::new(address), false).await;
+        let index = added.map_err(|error| self.members_failed(error))?.log_id.index;
+        self.waiting.member_has(id, index).await
     }
 
     pub(crate) async fn change_voters(&self, voters: BTreeSet<ReplicaId>) -> Result<()> {

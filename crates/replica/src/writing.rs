@@ -218,6 +218,36 @@ impl Waiting {
         Error::NotLeader { replica: self.replica, leader }
     }
 
+    /// Waits until a member has the entry at `index`, which is committed, on its device.
+    pub(crate) async fn member_has(&self, member: ReplicaId, index: u64) -> Result<()> {
+        let mut metrics = self.raft.metrics();
+        loop {
+            {
+                let now = metrics.borrow_and_update();
+                if let Err(fatal) = &now.running_state {
+                    return Err(Error::Stopped { reason: fatal.to_string() });
+                }
+                let Some(matched) = &now.replication else {
+                    let leader = now.current_leader.filter(|leader| *leader != self.replica);
+                    let members = now.membership_config.membership();
+                    let leader = leader.and_then(|id| Some((id, members.get_node(&id)?.addr.clone())));
+                    return Err(Error::NotLeader { replica: self.replica, leader });
+                };
+                match matched.get(&member) {
+                    Some(matched) if matched.is_some_and(|id| id.index >= index) => return Ok(()),
+                    None if now.membership_config.log_id().is_some_and(|id| id.index > index) => {
+                        let reason = format!("replica {member} is no member any more");
+                        return Err(Error::Members { reason });
+                    }
+                    _ => {}
+                }
+            }
+            if metrics.changed().await.is_err() {
+                return Err(Error::Closed);
+            }
+        }
+    }
+
     /// Waits until all voters have the entry at `index` on their devices, or until `deadline`.
     /// Returns the voters that have not confirmed the entry.
     async fn unconfirmed(&self, index: u64, deadline: Instant) -> BTreeSet<ReplicaId> {

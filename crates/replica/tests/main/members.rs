@@ -2,8 +2,17 @@
 
 use crate::cluster::{Cluster, LONG, request};
 use katydid::EngineKind;
-use katydid_replica::{Error, WriteOptions, WriteSet};
+use katydid_replica::{Error, Replica, WriteOptions, WriteSet};
 use std::collections::BTreeSet;
+
+/// Commits some entries.
+fn write_some(leader: &Replica) {
+    let client = leader.open_client().expect("a client");
+    for sequence in 1..=20_u64 {
+        let set = WriteSet::default().put("t", sequence.to_be_bytes(), "x");
+        leader.write(request(client, sequence), set, WriteOptions::default()).expect("commit");
+    }
+}
 
 #[test]
 fn a_new_member_gets_the_log_votes_and_leads_and_another_leaves() {
@@ -38,6 +47,25 @@ fn a_new_member_gets_the_log_votes_and_leads_and_another_leaves() {
     new.write(request(client, 21), WriteSet::default().put("t", "last", "x"), WriteOptions::default())
         .expect("commit");
     assert_eq!(cluster.same_rows(&["t"])["t"].len(), 21);
+}
+
+#[test]
+fn a_member_is_added_when_it_has_the_log_and_not_before() {
+    let mut cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader().clone();
+    write_some(&leader);
+    let index = leader.status().last_index;
+    // The member has an address, but it does not run yet.
+    cluster.open(4);
+    cluster.close(4);
+    let (adding, address) = (leader.clone(), cluster.address(4).to_owned());
+    let adding = std::thread::spawn(move || {
+        adding.add_learner(4, &address).map(|()| adding.status().matched.get(&4).copied())
+    });
+    leader.wait_until(LONG, |status| status.members.contains_key(&4)).expect("a member");
+    cluster.open(4);
+    let matched = adding.join().expect("no panic").expect("added");
+    assert!(matched >= Some(index), "it was added with the log up to {matched:?} of {index}");
 }
 
 #[test]
