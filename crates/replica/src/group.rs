@@ -27,7 +27,7 @@ use futures_util::future::BoxFuture;
 use katydid_raft_log::RaftLog;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
-use openraft::{BasicNode, Raft, ReadPolicy};
+use openraft::{BasicNode, Raft, RaftLogReader, ReadPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
@@ -65,7 +65,15 @@ impl Group {
             let machine = Machine::new(store.clone())?;
             Ok::<_, Error>((store, machine, place.open_log(options.log.clone())?))
         });
-        let (store, machine, log) = opened?;
+        let (store, machine, mut log) = opened?;
+        let vote = log.read_vote().await.map_err(stopped)?;
+        if let (Some(applied), None) = (machine.applied(), vote) {
+            // A replica saves a vote before it applies its first entry. It must not vote again in a
+            // term in which it may have voted.
+            let reason =
+                format!("its state has entry {}, and its log is empty: the log was lost", applied.index);
+            return Err(Error::Stopped { reason });
+        }
         let listening = options.transport.listen(&options.address).await;
         let listener = listening.map_err(|error| Error::io(options.address.clone(), error))?;
         let address = listener.address();
@@ -119,7 +127,7 @@ impl Group {
     #[cfg(test)]
     pub(crate) async fn saved_vote(&self) -> Option<crate::types::Vote> {
         let mut log = self.log.clone();
-        openraft::RaftLogReader::read_vote(&mut log).await.expect("the vote is in memory")
+        RaftLogReader::read_vote(&mut log).await.expect("the vote is in memory")
     }
 
     pub(crate) fn status(&self) -> Status {

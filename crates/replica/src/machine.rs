@@ -56,6 +56,11 @@ impl Machine {
         Ok(Machine { store, applied, sessions })
     }
 
+    /// Returns the last applied entry.
+    pub(crate) fn applied(&self) -> Option<LogId> {
+        self.applied.log_id
+    }
+
     /// Decides an entry, and adds its writes to the batch.
     fn decide(&mut self, batch: &mut Batch, entry: Entry) -> Applied {
         let log_id = entry.log_id();

@@ -2,11 +2,12 @@
 
 use katydid::{EngineKind, MemoryOptions, Options, PagedOptions};
 use katydid_replica::{
-    Connection, Listener, Replica, ReplicaId, ReplicaOptions, RequestId, Status, Tcp, Transport,
+    Connection, Listener, Replica, ReplicaId, ReplicaOptions, RequestId, Result, Status, Tcp, Transport,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -142,10 +143,15 @@ impl Cluster {
     }
 
     pub fn open(&mut self, id: ReplicaId) {
+        self.try_open(id).expect("open");
+    }
+
+    /// Opens a replica, or returns the error of opening it.
+    pub fn try_open(&mut self, id: ReplicaId) -> Result<()> {
         let paged = PagedOptions { cache_bytes: 4 << 20, ..PagedOptions::default() };
         let memory = MemoryOptions { memory_bytes: 64 << 20, streams: 1, ..MemoryOptions::default() };
         let address = self.addresses.get(&id).map_or("127.0.0.1:0", String::as_str);
-        let mut options = ReplicaOptions::new(self.folder.path().join(id.to_string()), CLUSTER, id, address);
+        let mut options = ReplicaOptions::new(self.path(id), CLUSTER, id, address);
         options.engine = Options { engine: self.engine.with(paged, memory), ..Options::default() };
         options.transport = Arc::new(Cuttable { from: id, cuts: self.cuts.clone() });
         options.snapshot_entries = self.snapshot_entries;
@@ -153,11 +159,17 @@ impl Cluster {
         options.kept_entries = 10;
         options.heartbeat = Duration::from_millis(100);
         options.election = Duration::from_millis(600);
-        let replica = Replica::open(options).expect("open");
+        let replica = Replica::open(options)?;
         let address = replica.address().to_owned();
         self.cuts.addresses.lock().expect("addresses").insert(address.clone(), id);
         self.addresses.insert(id, address);
         self.open.insert(id, replica);
+        Ok(())
+    }
+
+    /// Returns the folder of a replica.
+    pub fn path(&self, id: ReplicaId) -> PathBuf {
+        self.folder.path().join(id.to_string())
     }
 
     pub fn close(&mut self, id: ReplicaId) {

@@ -144,6 +144,21 @@ fn a_write_in_flight_at_a_leader_that_is_deposed_gets_an_outcome() {
     assert_eq!(cluster.same_rows(&["t"])["t"].len(), 1);
 }
 
+/// A replica that has forgotten its votes could help to elect a second leader in a term.
+#[test]
+fn a_replica_that_lost_its_log_is_not_opened() {
+    let mut cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader();
+    leader.open_client().expect("a client");
+    let index = leader.status().last_index;
+    let id = (1..=3).find(|id| *id != leader.status().id).expect("a follower");
+    cluster.open[&id].wait_until(LONG, move |status| status.applied >= index).expect("applied");
+    cluster.close(id);
+    std::fs::remove_dir_all(cluster.path(id).join("log")).expect("remove");
+    let refused = cluster.try_open(id);
+    assert!(matches!(refused, Err(Error::Stopped { .. })), "{refused:?}");
+}
+
 /// Closes a leader while one write waits for a majority and another waits for its turn.
 fn writes_of_a_replica_that_ends(end: impl FnOnce(Replica)) {
     let mut cluster = Cluster::replicas(0, EngineKind::Paged);
