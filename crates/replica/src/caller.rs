@@ -449,4 +449,69 @@ mod tests {
         let cancelled = Refusal::Cancelled { id };
         assert_eq!(Refusal::from(write(1, &cancelled)), cancelled, "no try can have committed");
     }
+
+    /// A leader to which a message takes 40 ms. Voter 3 has no entry before the call number `all`.
+    struct Distant {
+        all: usize,
+        calls: Arc<AtomicUsize>,
+    }
+
+    impl Transport for Distant {
+        fn connect(&self, _: &str) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
+            let (near, far) = tokio::io::duplex(1 << 16);
+            let (travel, all, calls) = (Duration::from_millis(40), self.all, self.calls.clone());
+            tokio::spawn(async move {
+                let mut wire: Wire = Framed::new(Box::new(far) as Box<dyn Connection>, FrameCodec::default());
+                let _hello: ClientHello = next(&mut wire).await?;
+                send(&mut wire, &Greeting::Welcome).await?;
+                loop {
+                    let ClientCall::Write { wait_ms, .. } = next(&mut wire).await? else { panic!("a write") };
+                    let call = calls.fetch_add(1, Ordering::Relaxed) + 1;
+                    tokio::time::sleep(travel).await;
+                    if call < all {
+                        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+                    }
+                    tokio::time::sleep(travel).await;
+                    let unconfirmed = if call < all { [3].into() } else { [].into() };
+                    let reply = ClientReply::Committed { index: 10 + call as u64, unconfirmed };
+                    if let Err(error) = send(&mut wire, &reply).await {
+                        break Err::<(), LinkError>(error);
+                    }
+                }
+            });
+            Box::pin(async { Ok(Box::new(near) as Box<dyn Connection>) })
+        }
+
+        fn listen(&self, _: &str) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+            Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+        }
+    }
+
+    #[test]
+    fn a_write_to_all_voters_waits_as_long_as_it_may_and_names_the_missing_voter() {
+        let id = RequestId { client: 1, sequence: 2 };
+        let write = |all, wait| {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+            let calls = Arc::new(AtomicUsize::new(0));
+            let distant = Distant { all, calls: calls.clone() };
+            let caller = Caller::new(vec!["a".to_owned()], None, Arc::new(distant), Duration::from_secs(3));
+            let set = WriteSet::default().put("t", "k", "v");
+            let options = WriteOptions { durability: Replicated::All, wait };
+            runtime.expect("a runtime").block_on(async {
+                let begun = Instant::now();
+                let committed = caller.write(id, set, options).await.expect("it is committed");
+                (committed, begun.elapsed(), calls.load(Ordering::Relaxed))
+            })
+        };
+        let wait = Duration::from_secs(10);
+        let (late, took, calls) = write(usize::MAX, wait);
+        assert_eq!((late.unconfirmed, late.index), ([3].into(), 11));
+        assert!(calls > 1 && took <= wait && took > wait - Duration::from_secs(2), "{calls} calls, {took:?}");
+        let (all, _, calls) = write(3, wait);
+        assert_eq!((all.unconfirmed, calls), ([].into(), 3));
+        let (short, took, _) = write(usize::MAX, Duration::from_secs(1));
+        assert_eq!(short.unconfirmed, [3].into());
+        assert!(took <= Duration::from_secs(1), "{took:?}");
+    }
 }
