@@ -166,11 +166,18 @@ impl Caller {
         }
     }
 
-    /// Address for try number `attempt`: the leader's if one is known.
-    fn address(&self, attempt: usize) -> String {
+    /// Address for the next try: the leader's if one is known, otherwise the next of the list.
+    /// `nth` is the number of tries so far that took their address from the list. Tries at a named
+    /// leader do not count, because a replica that names a wrong one must not keep other addresses
+    /// from their turn.
+    fn address(&self, nth: &mut usize) -> String {
         let inside = self.inside();
-        let nth = || inside.addresses.get(attempt % inside.addresses.len().max(1)).cloned();
-        inside.leader.clone().or_else(nth).unwrap_or_default()
+        if let Some(leader) = &inside.leader {
+            return leader.clone();
+        }
+        let address = inside.addresses.get(*nth % inside.addresses.len().max(1)).cloned();
+        *nth += 1;
+        address.unwrap_or_default()
     }
 
     /// Stores the address of the leader that a replica has named, or forgets the old one. Returns
@@ -194,8 +201,9 @@ impl Caller {
         // These two calls are answered only after another replica has caught up.
         let is_long = matches!(call, ClientCall::AddLearner { .. } | ClientCall::ChangeVoters { .. });
         let patience = if is_long { wait } else { self.patience };
-        for attempt in 0_usize.. {
-            let address = self.address(attempt);
+        let mut nth = 0;
+        loop {
+            let address = self.address(&mut nth);
             let limit = deadline.min(Instant::now() + patience.min(WAIT_MAX));
             if let ClientCall::Write { wait_ms, .. } = call {
                 let left = limit.duration_since(Instant::now());
@@ -253,7 +261,6 @@ impl Caller {
             }
             tokio::time::sleep(pause).await;
         }
-        Err((Error::Closed, maybe))
     }
 
     /// Repeats a call that replicas may carry out more than once without harm.
@@ -513,5 +520,50 @@ mod tests {
         let (short, took, _) = write(usize::MAX, Duration::from_secs(1));
         assert_eq!(short.unconfirmed, [3].into());
         assert!(took <= Duration::from_secs(1), "{took:?}");
+    }
+
+    /// A group of three replicas: `a` has left it and still names the former leader `c`, which has
+    /// gone, and `b` leads.
+    struct Left;
+
+    impl Transport for Left {
+        fn connect(&self, address: &str) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
+            if address == "c" {
+                return Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) });
+            }
+            let (near, far) = tokio::io::duplex(1 << 16);
+            let reply = match address {
+                "b" => ClientReply::Client(7),
+                _ => {
+                    let leader = Some((3, "c".to_owned()));
+                    ClientReply::Refused(Refusal::NotLeader { replica: 1, leader })
+                }
+            };
+            tokio::spawn(async move {
+                let mut wire: Wire = Framed::new(Box::new(far) as Box<dyn Connection>, FrameCodec::default());
+                let _hello: ClientHello = next(&mut wire).await?;
+                send(&mut wire, &Greeting::Welcome).await?;
+                loop {
+                    let _call: ClientCall = next(&mut wire).await?;
+                    if let Err(error) = send(&mut wire, &reply).await {
+                        break Err::<(), LinkError>(error);
+                    }
+                }
+            });
+            Box::pin(async { Ok(Box::new(near) as Box<dyn Connection>) })
+        }
+
+        fn listen(&self, _: &str) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+            Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+        }
+    }
+
+    #[test]
+    fn each_address_is_tried_even_if_a_replica_names_a_leader_that_has_gone() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let addresses = ["a", "b"].map(str::to_owned).to_vec();
+        let caller = Caller::new(addresses, None, Arc::new(Left), Duration::from_secs(3));
+        let opened = runtime.expect("a runtime").block_on(caller.open_client(Duration::from_secs(10)));
+        assert_eq!(opened.expect("replica b leads"), 7);
     }
 }
