@@ -34,8 +34,8 @@ const TRIES: u32 = 100;
 #[derive(Clone)]
 pub struct Replica {
     shared: Arc<Shared>,
-    /// Closes the replica when the last handle is dropped. Tasks hold only the group, so no task
-    /// ever closes the replica.
+    /// Closes the replica when the last handle is dropped. The replica's own tasks hold only the
+    /// group, but a callback may own the last handle.
     _closer: Arc<Closer>,
 }
 
@@ -363,8 +363,11 @@ impl Replica {
     /// fail; a second `close` returns `Ok`.
     ///
     /// # Errors
-    /// [`Error::Log`], [`Error::Engine`].
+    /// [`Error::Log`], [`Error::Engine`]. In a callback of [`Replica::write_with`] the call fails
+    /// with [`Error::InCallback`], and the replica stays open. A callback may drop the last handle:
+    /// another thread then closes the replica.
     pub fn close(&self) -> Result<()> {
+        self.may_wait()?;
         self.shared.close()
     }
 
@@ -392,6 +395,13 @@ impl Replica {
 }
 
 impl Shared {
+    /// Ends the runtime without waiting for its tasks.
+    fn shut_down(&self) {
+        if let Some(runtime) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            runtime.shutdown_background();
+        }
+    }
+
     fn close(&self) -> Result<()> {
         let Some(runtime) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return Ok(());
@@ -406,7 +416,18 @@ impl Shared {
 impl Drop for Closer {
     fn drop(&mut self) {
         // An error can be ignored here: a write that is not durable was not acknowledged.
-        let _closed = self.0.close();
+        if !is_thread_of(&self.0.handle) {
+            let _closed = self.0.close();
+            return;
+        }
+        // A callback has dropped the last handle. Its thread has to run the tasks that close the
+        // replica, so it must not wait for them.
+        let shared = self.0.clone();
+        let close = move || drop(shared.close());
+        if std::thread::Builder::new().name("katydid-replica-close".to_owned()).spawn(close).is_err() {
+            // Without a thread, log and engine close when the tasks that use them are dropped.
+            self.0.shut_down();
+        }
     }
 }
 

@@ -201,6 +201,42 @@ fn a_call_that_waits_fails_in_a_callback_and_a_write_with_a_callback_does_not() 
 }
 
 #[test]
+fn a_replica_is_not_closed_in_its_own_callback_and_may_be_dropped_there() {
+    let mut cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader().clone();
+    let id = leader.status().id;
+    let session = leader.open_client().expect("a client");
+    let options = WriteOptions { wait: LONG, ..WriteOptions::default() };
+    let set = || WriteSet::default().put("t", "k", "v");
+
+    let (told, outcome) = std::sync::mpsc::channel();
+    let again = leader.clone();
+    leader.write_with(request(session, 1), set(), options, move |_| drop(told.send(again.close())));
+    let refused = outcome.recv_timeout(LONG).expect("an outcome");
+    assert!(matches!(refused, Err(Error::InCallback)), "{refused:?}");
+    leader.write(request(session, 2), set(), options).expect("it is open");
+
+    // The callback drops the last handle.
+    let (told, outcome) = std::sync::mpsc::channel();
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    cluster.open.remove(&id);
+    let last = leader.clone();
+    leader.write_with(request(session, 3), set(), options, move |_| {
+        let _dropped = gone.recv();
+        drop(last);
+        told.send(()).expect("the test listens");
+    });
+    drop(leader);
+    drop(go);
+    outcome.recv_timeout(LONG).expect("the drop does not wait for the callback's own thread");
+    let end = std::time::Instant::now() + LONG;
+    while let Err(error) = cluster.try_open(id) {
+        assert!(std::time::Instant::now() < end, "the replica was not closed: {error}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_wait_may_be_longer_than_clocks_can_count() {
     let forever = WriteOptions { wait: Duration::MAX, ..WriteOptions::default() };
     let mut options = ReplicaOptions::new("unused", [1; 16], 1, "127.0.0.1:0");
