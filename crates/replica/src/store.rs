@@ -259,9 +259,21 @@ impl Store {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Runs a step on the current state. If a snapshot replaces the state meanwhile, which closes
+    /// its database, runs the step again on the new state.
+    fn on_current<T>(&self, step: impl Fn(&Arc<Opened>) -> Result<T>) -> Result<T> {
+        loop {
+            let opened = self.current();
+            match step(&opened) {
+                Err(Error::Engine(katydid::Error::Closed)) if !Arc::ptr_eq(&opened, &self.current()) => {}
+                done => return done,
+            }
+        }
+    }
+
     /// Returns a view of the applied state.
     pub(crate) fn view(&self) -> Result<View> {
-        self.current().view()
+        self.on_current(Opened::view)
     }
 
     /// Loads the last applied entry and the sessions.
@@ -328,9 +340,10 @@ impl Store {
         })
     }
 
-    /// Makes all applied entries durable in the engine.
+    /// Makes all applied entries durable in the engine. The task that builds a snapshot calls this
+    /// beside [`Store::install`], and openraft stops the replica if the call fails.
     pub(crate) fn sync(&self) -> Result<()> {
-        Ok(self.current().database.sync()?)
+        self.on_current(|opened| Ok(opened.database.sync()?))
     }
 
     /// Begins to receive a snapshot.
@@ -515,6 +528,27 @@ mod tests {
         );
         assert!(target.current().table("empty").expect("tables").is_some());
         assert!(!to.path().join("state/store-1").exists());
+    }
+
+    /// The task that builds a snapshot of the former state must not stop the replica.
+    #[test]
+    fn a_sync_of_a_state_that_is_being_replaced_syncs_the_new_state() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path());
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let syncing = scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    store.view().and_then(|_| store.sync())?;
+                }
+                Ok::<_, Error>(())
+            });
+            for index in 1..50 {
+                store.install(store.receive().expect("receive"), &at(index).meta()).expect("install");
+            }
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            syncing.join().expect("no panic").expect("sync");
+        });
     }
 
     #[test]
