@@ -52,7 +52,8 @@ pub(crate) struct Group {
     certifier: Mutex<Option<Arc<Certifier>>>,
     queue: Queue,
     permits: Arc<Semaphore>,
-    server: tokio::task::JoinHandle<()>,
+    /// The task that accepts connections; `None` once the group is closed.
+    server: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
 
 impl Group {
@@ -108,7 +109,7 @@ impl Group {
             certifier: Mutex::default(),
             queue,
             permits: Arc::new(Semaphore::new(options.in_flight_max)),
-            server,
+            server: Mutex::new(Some(server)),
         });
         let weak = Arc::downgrade(&group);
         service.clients.get_or_init(|| weak as Weak<dyn Clients>);
@@ -335,13 +336,22 @@ impl Group {
         }
     }
 
-    /// Stops Raft, and closes log and engine. The replica stays a member of its group.
+    /// Stops Raft, and closes log and engine. The replica stays a member of its group. Afterwards
+    /// its address is free, and its folder can be opened again.
     pub(crate) async fn close(&self) -> Result<()> {
-        self.server.abort();
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(server) = server {
+            server.abort();
+            // The only errors are that the task was aborted, or has panicked.
+            let _ended = server.await;
+        }
         // Writes that wait for their turn fail, and leave nothing in the log.
         self.permits.close();
         // The only error is a panic of Raft's task, which has then stopped, too.
         let _stopped = self.raft().shutdown().await;
+        // Connections and Raft's tasks drop the snapshots that they were receiving.
+        blocking(|| self.store.refuse_snapshots());
+        self.store.received_ended().await;
         blocking(|| {
             let log = self.log.close();
             let store = self.store.close();

@@ -453,9 +453,9 @@ impl fmt::Debug for Replica {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Purpose, SnapshotBegin, SnapshotReply};
+    use crate::message::{Purpose, SnapshotBegin, SnapshotReply, SnapshotRows};
     use crate::peer::{LinkError, Links, next, send};
-    use crate::store::Identity;
+    use crate::store::{Identity, Row};
     use crate::transport::Tcp;
     use crate::types::{SnapshotMeta, Vote};
     use std::sync::OnceLock;
@@ -466,13 +466,7 @@ mod tests {
         let mut options = ReplicaOptions::new(folder.path(), [1; 16], 7, "127.0.0.1:0");
         options.install_wait = Duration::from_millis(20);
         let replica = Replica::open(options).expect("open");
-        let links = Links {
-            transport: Arc::new(Tcp),
-            identity: Identity { cluster: [1; 16], replica: 8 },
-            patience: Duration::from_secs(60),
-            install_patience: Duration::from_secs(60),
-            raft: OnceLock::new(),
-        };
+        let links = links([1; 16]);
         let address = replica.address().to_owned();
         let silent = async move {
             let mut wire = links.connect(7, &address, Purpose::Snapshot).await.expect("a connection");
@@ -489,18 +483,47 @@ mod tests {
     }
 
     #[test]
+    fn a_replica_that_is_closed_while_it_receives_a_snapshot_can_be_opened_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut options = ReplicaOptions::new(folder.path(), [1; 16], 7, "127.0.0.1:0");
+        for _ in 0..5 {
+            let replica = Replica::open(options.clone()).expect("open");
+            replica.address().clone_into(&mut options.address);
+            let address = replica.address().to_owned();
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            let mut wire = runtime.block_on(async {
+                let mut wire =
+                    links([1; 16]).connect(7, &address, Purpose::Snapshot).await.expect("a connection");
+                let begin = SnapshotBegin { vote: Vote::new_committed(1, 8), meta: SnapshotMeta::default() };
+                send(&mut wire, &begin).await.expect("send");
+                wire
+            });
+            let rows = SnapshotRows { table: "t".to_owned(), rows: vec![Row(vec![1; 9], vec![2; 90_000])] };
+            while !folder.path().join("state/store-2/katydid.control").exists() {
+                std::thread::yield_now();
+            }
+            runtime.block_on(async { send(&mut wire, &rows).await.expect("send") });
+            replica.close().expect("close");
+        }
+    }
+
+    fn links(cluster: [u8; 16]) -> Links {
+        Links {
+            transport: Arc::new(Tcp),
+            identity: Identity { cluster, replica: 8 },
+            patience: Duration::from_secs(60),
+            install_patience: Duration::from_secs(60),
+            raft: OnceLock::new(),
+        }
+    }
+
+    #[test]
     fn strangers_are_refused_in_the_handshake() {
         let folder = tempfile::tempdir().expect("a folder");
         let replica =
             Replica::open(ReplicaOptions::new(folder.path(), [1; 16], 7, "127.0.0.1:0")).expect("open");
         let connect = |cluster, to| {
-            let links = Links {
-                transport: Arc::new(Tcp),
-                identity: Identity { cluster, replica: 8 },
-                patience: Duration::from_secs(60),
-                install_patience: Duration::from_secs(60),
-                raft: OnceLock::new(),
-            };
+            let links = links(cluster);
             let address = replica.address().to_owned();
             replica
                 .run(async move { Ok(links.connect(to, &address, Purpose::Calls).await.map(drop)) })

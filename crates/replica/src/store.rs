@@ -28,7 +28,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use tokio::sync::watch;
 
 /// The table of the replica's own rows.
 const SYSTEM: &str = "katydid.replica";
@@ -73,6 +74,11 @@ pub(crate) struct Store {
     options: Options,
     identity: Identity,
     current: RwLock<Arc<Opened>>,
+    /// True once the store is closed. An installation holds this latch to its end, so that no
+    /// folder is opened or replaced after the store was closed. A thread takes it before `current`.
+    is_closed: Mutex<bool>,
+    /// Number of snapshots that are being received, each with an open folder.
+    receiving: Arc<watch::Sender<usize>>,
 }
 
 /// One folder of the state, open.
@@ -95,6 +101,24 @@ pub(crate) struct Received {
     opened: Option<Opened>,
     place: Arc<dyn Place>,
     rows: u64,
+    /// Declared last, so that it counts until the folder is closed.
+    _counted: Counted,
+}
+
+/// Counts one snapshot that is being received.
+struct Counted(Arc<watch::Sender<usize>>);
+
+impl Counted {
+    fn new(receiving: &Arc<watch::Sender<usize>>) -> Self {
+        receiving.send_modify(|count| *count += 1);
+        Counted(receiving.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
 }
 
 /// A row of a snapshot: key and value.
@@ -252,7 +276,8 @@ impl Store {
         // This process holds the lock of the current folder, so no other process is removing a
         // folder.
         place.finish_removals()?;
-        Ok(Store { place, options, identity, current: RwLock::new(Arc::new(current)) })
+        let (current, receiving) = (RwLock::new(Arc::new(current)), Arc::new(watch::Sender::new(0)));
+        Ok(Store { place, options, identity, current, is_closed: Mutex::default(), receiving })
     }
 
     fn current(&self) -> Arc<Opened> {
@@ -346,18 +371,32 @@ impl Store {
         self.on_current(|opened| Ok(opened.database.sync()?))
     }
 
+    fn is_closed(&self) -> MutexGuard<'_, bool> {
+        self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Begins to receive a snapshot.
     pub(crate) fn receive(&self) -> Result<Received> {
+        let is_closed = self.is_closed();
+        if *is_closed {
+            return Err(Error::Closed);
+        }
+        let counted = Counted::new(&self.receiving);
+        drop(is_closed);
         // The folder of a failed attempt is removed when its `Received` is dropped, or at the next
         // opening.
         let number = self.place.stores()?.into_iter().max().unwrap_or(0) + 1;
         let opened = Opened::open(&*self.place, number, &self.options)?;
-        Ok(Received { opened: Some(opened), place: self.place.clone(), rows: 0 })
+        Ok(Received { opened: Some(opened), place: self.place.clone(), rows: 0, _counted: counted })
     }
 
     /// Replaces the state by a snapshot. Reads of the former state then fail with
     /// [`katydid::Error::Closed`].
     pub(crate) fn install(&self, mut received: Received, meta: &SnapshotMeta) -> Result<()> {
+        let is_closed = self.is_closed();
+        if *is_closed {
+            return Err(Error::Closed);
+        }
         let Some(opened) = received.opened.take() else { return Err(Error::Closed) };
         let after = AppliedState { log_id: meta.last_log_id, membership: meta.last_membership.clone() };
         opened.complete(self.identity, &after)?;
@@ -371,8 +410,21 @@ impl Store {
         self.place.remove_store(former.number)
     }
 
-    /// Closes the engine.
+    /// Lets no further snapshot be received or installed. Waits for an installation that has begun.
+    pub(crate) fn refuse_snapshots(&self) {
+        *self.is_closed() = true;
+    }
+
+    /// Waits until no snapshot that was being received has an open folder.
+    pub(crate) async fn received_ended(&self) {
+        // The sender exists as long as this store, so this returns no error.
+        let mut receiving = self.receiving.subscribe();
+        let _none = receiving.wait_for(|count| *count == 0).await;
+    }
+
+    /// Closes the engine. Later installations fail.
     pub(crate) fn close(&self) -> Result<()> {
+        self.refuse_snapshots();
         Ok(self.current().database.close()?)
     }
 }
@@ -528,6 +580,23 @@ mod tests {
         );
         assert!(target.current().table("empty").expect("tables").is_some());
         assert!(!to.path().join("state/store-1").exists());
+    }
+
+    #[test]
+    fn a_snapshot_is_not_installed_in_a_store_that_is_closed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path());
+        let old = WriteSet::default().put("t", "old", "1");
+        store.apply(&AppliedState::default(), &old.writes, &[], &at(2)).expect("apply");
+        let received = store.receive().expect("receive");
+        store.close().expect("close");
+        let late = store.install(received, &at(9).meta());
+        assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+        // The first handle still exists, as that of a closed replica may.
+        let again = open(folder.path());
+        assert_eq!(value(&again, "old"), Some(b"1".to_vec()));
+        again.close().expect("close");
+        store.close().expect("a second close");
     }
 
     /// The task that builds a snapshot of the former state must not stop the replica.
