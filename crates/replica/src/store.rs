@@ -26,9 +26,11 @@ use crate::write_set::{RESERVED_PREFIX, Write};
 use katydid::{Database, Durability, Options, Table, Transaction, TransactionOptions};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// The table of the replica's own rows.
@@ -36,6 +38,8 @@ const SYSTEM: &str = "katydid.replica";
 const APPLIED: &str = "applied";
 const IDENTITY: &str = "identity";
 const CLIENT: &str = "client/";
+/// Pause before an entry is applied again that had no room beside a reader.
+const READER_PAUSE: Duration = Duration::from_millis(10);
 
 /// Owner of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -323,6 +327,10 @@ impl Store {
 
     /// Writes the changes, the sessions and the new applied state `after` in one transaction. Fails
     /// if the stored applied state is not `before`.
+    ///
+    /// If old values that the memory engine keeps for a reader fill its memory, the call waits for
+    /// that reader, such as a snapshot that is being sent. The entries are committed, so a failure
+    /// would stop the replica.
     pub(crate) fn apply(
         &self,
         before: &AppliedState,
@@ -339,7 +347,9 @@ impl Store {
         }
         let applied = encode(APPLIED, after)?;
         let system = &opened.system;
-        opened.database.try_transact(|transaction| {
+        let own = Cell::new(None);
+        let write = |transaction: &Transaction| {
+            own.set(Some(transaction.id()));
             let found = opened.applied(transaction)?;
             if found != *before {
                 let reason = format!("the state is at index {}, not {}", found.index(), before.index());
@@ -362,7 +372,17 @@ impl Store {
             }
             transaction.put(system, APPLIED, &applied)?;
             Ok(())
-        })
+        };
+        loop {
+            match opened.database.try_transact(&write) {
+                Err(Error::Engine(katydid::Error::MemoryFull { held_by, .. }))
+                    if held_by.is_some_and(|reader| Some(reader) != own.get()) =>
+                {
+                    std::thread::sleep(READER_PAUSE);
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Makes all applied entries durable in the engine. The task that builds a snapshot calls this
@@ -484,6 +504,7 @@ mod tests {
     use crate::place::Folder;
     use crate::types::{Applied, Leadership};
     use crate::write_set::WriteSet;
+    use katydid::MemoryOptions;
     use std::path::Path;
 
     const IDENTITY: Identity = Identity { cluster: [7; 16], replica: 2 };
@@ -618,6 +639,35 @@ mod tests {
             over.store(true, std::sync::atomic::Ordering::Relaxed);
             syncing.join().expect("no panic").expect("sync");
         });
+    }
+
+    #[test]
+    fn an_entry_waits_for_a_reader_for_whom_old_values_fill_the_memory() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let memory = MemoryOptions { memory_bytes: 1 << 20, streams: 1, ..MemoryOptions::default() };
+        let options = Options { engine: memory.into(), ..Options::default() };
+        let store = Store::open(place(folder.path()), options, IDENTITY).expect("open");
+        let view = store.view().expect("view");
+        let failures = || store.current().database.stat().expect("figures").rollbacks;
+        std::thread::scope(|scope| {
+            let applying = scope.spawn(|| {
+                let mut before = AppliedState::default();
+                for index in 1..=40 {
+                    // The engine counts a rollback only of a transaction that has written.
+                    let set = WriteSet::default().put("t", "a", "1").put("t", "b", vec![1; 100_000]);
+                    store.apply(&before, &set.writes, &[], &at(index))?;
+                    before = at(index);
+                }
+                Ok::<_, Error>(())
+            });
+            // The view keeps old values until an entry has no room.
+            while failures() == 0 && !applying.is_finished() {
+                std::thread::yield_now();
+            }
+            drop(view);
+            applying.join().expect("no panic").expect("applied");
+        });
+        assert!(failures() > 0, "all entries had room");
     }
 
     #[test]
