@@ -27,7 +27,7 @@ use futures_util::future::BoxFuture;
 use katydid_raft_log::RaftLog;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
-use openraft::{BasicNode, Raft, RaftLogReader, ReadPolicy};
+use openraft::{BasicNode, ChangeMembers, Raft, RaftLogReader, ReadPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
@@ -143,8 +143,17 @@ impl Group {
     }
 
     pub(crate) async fn add_learner(&self, id: ReplicaId, address: &str) -> Result<()> {
-        // openraft's own wait reports success if the leadership is lost, so it is not used.
-        let added = self.raft().add_learner(id, BasicNode::new(address), false).await;
+        let known = self.status().members.get(&id).cloned();
+        let added = match known.is_some_and(|known| known != address) {
+            // Adding a member again leaves its address as it is. A connection begins with the
+            // number of the replica, so a wrong address reaches no other replica.
+            true => {
+                let corrected = BTreeMap::from([(id, BasicNode::new(address))]);
+                self.raft().change_membership(ChangeMembers::SetNodes(corrected), true).await
+            }
+            // openraft's own wait reports success if the leadership is lost, so it is not used.
+            false => self.raft().add_learner(id, BasicNode::new(address), false).await,
+        };
         let index = added.map_err(|error| self.members_failed(error))?.log_id.index;
         self.waiting.member_has(id, index).await
     }

@@ -65,7 +65,8 @@ pub(crate) struct Peers(pub(crate) Arc<Links>);
 pub(crate) struct Peer {
     links: Arc<Links>,
     target: ReplicaId,
-    address: String,
+    /// Address of the target when this access was made.
+    first_address: String,
     /// Connection for calls. Only one task uses it; the latch makes the type `Sync`.
     calls: Mutex<Option<Wire>>,
     /// Connection for appends, kept while no stream of appends uses it. The latch makes the type
@@ -171,7 +172,7 @@ impl RaftNetworkFactory<Types> for Peers {
         Peer {
             links: self.0.clone(),
             target,
-            address: node.addr.clone(),
+            first_address: node.addr.clone(),
             calls: Mutex::default(),
             appends: Mutex::default(),
         }
@@ -190,15 +191,27 @@ impl Peer {
         }
     }
 
+    /// Returns the address of the target. openraft keeps an access when the address of a member is
+    /// corrected, so each attempt to connect looks the address up.
+    fn address(&self) -> String {
+        let corrected = self.links.raft.get().and_then(|raft| {
+            let metrics = raft.metrics();
+            let now = metrics.borrow_watched();
+            now.membership_config.membership().get_node(&self.target).map(|node| node.addr.clone())
+        });
+        corrected.unwrap_or_else(|| self.first_address.clone())
+    }
+
     async fn connect(&self, purpose: Purpose) -> Result<Wire, LinkError> {
-        self.links.connect(self.target, &self.address, purpose).await
+        self.links.connect(self.target, &self.address(), purpose).await
     }
 
     /// Returns a connection for a stream of appends: the kept one, or a new one.
     async fn appends(&mut self) -> Result<Wire, LinkError> {
+        let address = self.address();
         let kept = self.appends.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Kept::None = kept {
-            let (links, to, address) = (self.links.clone(), self.target, self.address.clone());
+            let (links, to) = (self.links.clone(), self.target);
             let connecting = async move { links.connect(to, &address, Purpose::Appends).await };
             *kept = Kept::Coming(AbortOnDrop(tokio::spawn(connecting)));
         }

@@ -109,7 +109,8 @@ impl Replica {
     }
 
     /// Adds a member that does not vote, and waits until the member has the log. After that
-    /// [`Replica::change_voters`] can make it a voter.
+    /// [`Replica::change_voters`] can make it a voter. If the replica is a member already, with
+    /// another address, this corrects the address.
     ///
     /// # Errors
     /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`], [`Error::Closed`].

@@ -2,8 +2,11 @@
 
 use crate::cluster::{Cluster, LONG, request};
 use katydid::EngineKind;
-use katydid_replica::{Error, Replica, WriteOptions, WriteSet};
+use katydid_replica::{Error, Replica, Status, WriteOptions, WriteSet};
 use std::collections::BTreeSet;
+
+/// An address at which nothing listens, because the system does not choose such a low port.
+const NOBODY: &str = "127.0.0.1:1";
 
 /// Commits some entries.
 fn write_some(leader: &Replica) {
@@ -66,6 +69,25 @@ fn a_member_is_added_when_it_has_the_log_and_not_before() {
     cluster.open(4);
     let matched = adding.join().expect("no panic").expect("added");
     assert!(matched >= Some(index), "it was added with the log up to {matched:?} of {index}");
+}
+
+#[test]
+fn the_address_of_a_member_can_be_corrected() {
+    let mut cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader().clone();
+    write_some(&leader);
+    cluster.open(4);
+    let adding = leader.clone();
+    let adding = std::thread::spawn(move || adding.add_learner(4, NOBODY));
+    // One change of the members at a time is possible.
+    let is_committed = |status: &Status| status.committed == status.last_index;
+    let is_member = move |status: &Status| status.members.contains_key(&4) && is_committed(status);
+    leader.wait_until(LONG, is_member).expect("a member");
+    leader.add_learner(4, cluster.address(4)).expect("added");
+    assert_eq!(leader.status().members[&4], cluster.address(4));
+    adding.join().expect("no panic").expect("the first call waits for the same member");
+    let index = leader.status().last_index;
+    cluster.open[&4].wait_until(LONG, move |status| status.applied >= index).expect("applied");
 }
 
 #[test]
