@@ -402,7 +402,9 @@ impl Group {
                 self.add_learner(id, &address).await.map(|()| ClientReply::Done)
             }
             ClientCall::ChangeVoters { voters } => {
-                self.change_voters(voters).await.map(|()| ClientReply::Done)
+                // A task of its own makes both steps of the change, even if the client disconnects.
+                let changing = tokio::spawn(async move { self.change_voters(voters).await });
+                changing.await.unwrap_or(Err(Error::Closed)).map(|()| ClientReply::Done)
             }
             ClientCall::TransferLeader { to } => {
                 self.raft().as_leader().map_err(|forward| self.waiting.not_leader(forward))?;

@@ -129,7 +129,13 @@ impl Service {
         loop {
             let call: ClientCall = next(&mut wire).await?;
             let group = self.clients.get().and_then(Weak::upgrade).ok_or(LinkError::Closed)?;
-            let reply = group.call(call).await;
+            let reply = tokio::select! {
+                biased;
+                reply = group.call(call) => reply,
+                // A client sends nothing before the reply, so it has gone, or does not speak the
+                // protocol. Some calls wait for another replica, which may never answer.
+                _ = wire.next() => return Err(LinkError::Closed),
+            };
             send(&mut wire, &reply).await?;
         }
     }

@@ -2,8 +2,18 @@
 
 use crate::cluster::{Cluster, LONG, request};
 use katydid::EngineKind;
-use katydid_replica::{Error, Replica, Status, WriteOptions, WriteSet};
+use katydid_replica::{
+    Client, ClientOptions, Connection, Error, Listener, Replica, ReplicaOptions, Status, Tcp, Transport,
+    WriteOptions, WriteSet,
+};
 use std::collections::BTreeSet;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// An address at which nothing listens, because the system does not choose such a low port.
 const NOBODY: &str = "127.0.0.1:1";
@@ -88,6 +98,88 @@ fn the_address_of_a_member_can_be_corrected() {
     adding.join().expect("no panic").expect("the first call waits for the same member");
     let index = leader.status().last_index;
     cluster.open[&4].wait_until(LONG, move |status| status.applied >= index).expect("applied");
+}
+
+/// TCP that tells when a connection which was accepted has ended.
+struct Watched(Sender<()>);
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
+
+impl Transport for Watched {
+    fn connect(&self, address: &str) -> Boxed<'static, Box<dyn Connection>> {
+        Tcp.connect(address)
+    }
+
+    fn listen(&self, address: &str) -> Boxed<'static, Box<dyn Listener>> {
+        let (listening, ended) = (Tcp.listen(address), self.0.clone());
+        Box::pin(async move { Ok(Box::new(WatchedListener(listening.await?, ended)) as Box<dyn Listener>) })
+    }
+}
+
+struct WatchedListener(Box<dyn Listener>, Sender<()>);
+
+impl Listener for WatchedListener {
+    fn address(&self) -> String {
+        self.0.address()
+    }
+
+    fn accept(&mut self) -> Boxed<'_, Box<dyn Connection>> {
+        Box::pin(async move {
+            let connection = WatchedConnection(self.0.accept().await?, self.1.clone());
+            Ok(Box::new(connection) as Box<dyn Connection>)
+        })
+    }
+}
+
+struct WatchedConnection(Box<dyn Connection>, Sender<()>);
+
+impl Drop for WatchedConnection {
+    fn drop(&mut self) {
+        // The test may have ended.
+        let _told = self.1.send(());
+    }
+}
+
+impl AsyncRead for WatchedConnection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for WatchedConnection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[test]
+fn a_connection_ends_when_its_client_goes_during_a_call() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut options = ReplicaOptions::new(folder.path(), [9; 16], 1, "127.0.0.1:0");
+    let (told, ended) = std::sync::mpsc::channel();
+    options.transport = Arc::new(Watched(told));
+    let replica = Replica::open(options).expect("open");
+    replica.initialize(&[(1, replica.address().to_owned())].into()).expect("initialize");
+    replica.wait_until(LONG, |status| status.leader == Some(1)).expect("it leads");
+    let client = Client::new(ClientOptions::new([replica.address()])).expect("a client");
+    // Nothing listens at the member's address, so the replica has no answer for the client.
+    let late = client.add_learner(2, NOBODY, Duration::from_millis(500));
+    assert!(matches!(late, Err(Error::Io { .. })), "{late:?}");
+    drop(client);
+    ended.recv_timeout(LONG).expect("the connection ends");
+    replica.close().expect("close");
 }
 
 #[test]
