@@ -1,4 +1,4 @@
-//! Age of a follower's state.
+//! Age of a replica's state.
 //!
 //! Any task may run this code, under one latch; no other latch is taken while a task holds this
 //! one. With an append the leader reports its committed index, and how long ago a majority last
@@ -6,7 +6,7 @@
 //! acknowledged before the majority confirmed the leader (`peer::age_ms`). A follower that has
 //! applied that index has a state that was current when the majority confirmed the leader. The age
 //! does not include the time that the message travelled, because the clocks of two machines are not
-//! compared.
+//! compared. The leader notes its own reports, too, so it knows the age of its own state.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,7 @@ const APART: Duration = Duration::from_millis(10);
 /// Maximum number of reports that are remembered: those of about ten seconds.
 const WORDS_MAX: usize = 1024;
 
-/// The age of a follower's state.
+/// The age of a replica's state.
 #[derive(Default)]
 pub(crate) struct Freshness(Mutex<Words>);
 

@@ -78,17 +78,18 @@ impl Group {
         let listening = options.transport.listen(&options.address).await;
         let listener = listening.map_err(|error| Error::io(options.address.clone(), error))?;
         let address = listener.address();
+        let freshness = Arc::new(Freshness::default());
         let links = Arc::new(Links {
             transport: options.transport.clone(),
             identity,
             patience: options.election,
             install_patience: options.install_wait,
+            freshness: freshness.clone(),
             raft: OnceLock::new(),
         });
         let raft = Raft::new(options.id, config, Peers(links.clone()), log.clone(), machine).await;
         let raft = raft.map_err(|fatal| Error::Stopped { reason: fatal.to_string() })?;
         links.raft.get_or_init(|| raft.clone());
-        let freshness = Arc::new(Freshness::default());
         let service = Arc::new(Service {
             raft: raft.clone(),
             store: store.clone(),
@@ -265,11 +266,28 @@ impl Group {
     /// old.
     pub(crate) fn stale_view(&self, max: Duration) -> Result<View> {
         let view = self.store.view()?;
-        let age = self.freshness.age(Instant::now(), view.applied.index());
+        let age = match self.leads_alone(&view) {
+            true => Some(Duration::ZERO),
+            false => self.freshness.age(Instant::now(), view.applied.index()),
+        };
         match age {
             Some(age) if age <= max => Ok(view),
             _ => Err(Error::TooStale { age, max }),
         }
+    }
+
+    /// Returns true if this replica leads and is the only voter, and the view has an entry of this
+    /// leadership. No other replica can then have committed a write, and this replica acknowledges
+    /// a write only after it has applied it. So the view has all acknowledged writes.
+    fn leads_alone(&self, view: &View) -> bool {
+        let metrics = self.raft().metrics();
+        let now = metrics.borrow_watched();
+        let is_own = view.applied.log_id.is_some_and(|id| id.leader_id == now.vote.leader_id);
+        let voters = now.membership_config.membership().voter_ids();
+        is_own
+            && now.vote.committed
+            && now.vote.leader_id.node_id == self.waiting.replica
+            && voters.eq([self.waiting.replica])
     }
 
     /// Confirms by a majority that the leadership of a certifier has not ended.

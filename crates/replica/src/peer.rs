@@ -7,6 +7,7 @@
 //! its own. A connection that fails is dropped, and openraft tries again after a pause.
 
 use crate::frame::{Frame, FrameCodec, FrameError};
+use crate::freshness::Freshness;
 use crate::ids::ReplicaId;
 use crate::machine::{Machine, Snapshot};
 use crate::message::{
@@ -54,6 +55,8 @@ pub(crate) struct Links {
     pub(crate) patience: Duration,
     /// Time that the other side may take to install a snapshot that it has received.
     pub(crate) install_patience: Duration,
+    /// Age of this replica's state. A leader notes the reports that it sends to others.
+    pub(crate) freshness: Arc<Freshness>,
     /// Set when the group runs.
     pub(crate) raft: OnceLock<Raft<Types, Machine>>,
 }
@@ -147,6 +150,9 @@ impl Links {
 
     fn append(&self, request: AppendEntriesRequest<Types>) -> Append {
         let age_ms = self.raft.get().and_then(|raft| age_ms(&raft.metrics().borrow_watched(), &request));
+        if let (Some(age), Some(committed)) = (age_ms, request.leader_commit) {
+            self.freshness.hear(Instant::now(), Duration::from_millis(age), committed.index);
+        }
         Append { request, age_ms }
     }
 }
@@ -567,6 +573,7 @@ mod tests {
             identity: Identity { cluster: [1; 16], replica: 1 },
             patience,
             install_patience: patience,
+            freshness: Arc::default(),
             raft: OnceLock::new(),
         };
         let log_id = LogId::new(Leadership { term: 5, node_id: 1 }, 7);

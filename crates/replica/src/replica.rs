@@ -299,7 +299,8 @@ impl Replica {
 
     /// Reads at any replica, without asking another one. The state was current at most `max` before
     /// the call, according to the reports of the leader that have arrived. The age does not include
-    /// the time that a report travelled. At the leader use [`Replica::read`].
+    /// the time that a report travelled. A leader that has just begun to lead refuses the read
+    /// until a majority has confirmed it.
     ///
     /// # Errors
     /// The error of `body`; [`Error::TooStale`], [`Error::Engine`], [`Error::Row`].
@@ -514,6 +515,7 @@ mod tests {
             identity: Identity { cluster, replica: 8 },
             patience: Duration::from_secs(60),
             install_patience: Duration::from_secs(60),
+            freshness: Arc::default(),
             raft: OnceLock::new(),
         }
     }

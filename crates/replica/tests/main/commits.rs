@@ -298,6 +298,30 @@ fn a_follower_names_the_leader_and_reads_a_state_of_stated_age() {
     assert!(matches!(stale, Error::TooStale { age: Some(_), .. }), "{stale}");
 }
 
+/// A program that reads a state of some age asks any replica, which may lead.
+#[test]
+fn a_leader_reads_a_state_of_stated_age() {
+    for replicas in [1, 3] {
+        let cluster = Cluster::replicas(replicas, EngineKind::Paged);
+        cluster.initialize();
+        let leader = cluster.leader();
+        let client = leader.open_client().expect("a client");
+        let set = WriteSet::default().put("t", "k", "v");
+        let committed = leader.write(request(client, 1), set, WriteOptions::default()).expect("commit");
+        let read = || leader.read_stale(LONG, |view| Ok::<_, Error>((view.index(), view.get("t", "k")?)));
+        // Until a majority has confirmed the leader after the commit, the read is refused.
+        let end = std::time::Instant::now() + LONG;
+        let (index, value) = loop {
+            match read() {
+                Err(Error::TooStale { .. }) if std::time::Instant::now() < end => std::thread::yield_now(),
+                read => break read.expect("read"),
+            }
+        };
+        assert!(index >= committed.index);
+        assert_eq!(value.as_deref(), Some(&b"v"[..]));
+    }
+}
+
 #[test]
 fn a_request_is_answered_once_for_all() {
     let cluster = Cluster::of_three(EngineKind::Paged);
