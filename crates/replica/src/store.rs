@@ -23,7 +23,7 @@ use crate::place::Place;
 use crate::sessions::Sessions;
 use crate::types::{LogId, Membership, SnapshotMeta};
 use crate::write_set::{RESERVED_PREFIX, Write};
-use katydid::{Database, Durability, Options, Table, Transaction, TransactionOptions};
+use katydid::{Database, Durability, KEY_BYTES_MAX, Options, Table, Transaction, TransactionOptions};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -194,8 +194,11 @@ impl Opened {
 }
 
 impl View {
-    /// Returns the value of a key.
+    /// Returns the value of a key. No table has a key that is too long for the engine.
     pub(crate) fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if key.len() > KEY_BYTES_MAX {
+            return Ok(None);
+        }
         match self.opened.table(table)? {
             Some(table) => Ok(self.transaction.get(&table, key)?),
             None => Ok(None),

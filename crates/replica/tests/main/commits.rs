@@ -323,6 +323,21 @@ fn a_leader_reads_a_state_of_stated_age() {
 }
 
 #[test]
+fn a_key_that_is_too_long_for_any_table_is_absent() {
+    let cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader();
+    let session = leader.open_client().expect("a client");
+    let set = WriteSet::default().put("t", "k", "v");
+    leader.write(request(session, 1), set, WriteOptions::default()).expect("commit");
+    let long = vec![b'k'; katydid::KEY_BYTES_MAX + 1];
+    assert_eq!(leader.read(|view| view.get("t", &long)).expect("read"), None);
+    let client = Client::new(ClientOptions::new([leader.address()])).expect("a client");
+    assert_eq!(client.get("t", &long, ReadAt::Leader).expect("read"), None);
+    let rows = client.range("t", long.clone()..=long, 9, ReadAt::Leader).expect("read");
+    assert_eq!(rows.rows, []);
+}
+
+#[test]
 fn a_request_is_answered_once_for_all() {
     let cluster = Cluster::of_three(EngineKind::Paged);
     let leader = cluster.leader();
