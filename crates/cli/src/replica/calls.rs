@@ -272,7 +272,8 @@ impl Init {
 /// Add a member that does not vote, and wait until it has the log
 ///
 /// The replica must run, be new, and have a number that no replica of the group ever had. The
-/// command `voters` can make it a voter later.
+/// command `voters` can make it a voter later. For a member with another address the command
+/// corrects the address.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid replica add --at 10.0.0.1:7101 4=10.0.0.4:7101")]
 pub struct Add {

@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 
 /// Print role, term and lag of each member of a group
 ///
-/// The command asks every member. For a member that does not answer it prints the reason. The lag
-/// is the number of entries of the leader's log that the member does not have on its device yet, as
-/// far as the leader knows. The exit code is 1 if no leader answers.
+/// The command asks every member. For a member that does not answer it prints the reason, and for a
+/// member that has stopped the failure. The lag is the number of entries of the leader's log that
+/// the member does not have on its device yet, as far as the leader knows. The exit code is 1 if no
+/// leader answers.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica status --at 127.0.0.1:7101\n  \
                         katydid replica status --config replica-1.toml --json")]
@@ -52,10 +53,8 @@ impl StatusCommand {
                 for line in lined_up(&table(members)) {
                     out.line(line)?;
                 }
-                for member in members {
-                    if let Err(error) = &member.told {
-                        out.line(format!("{}: {error}", member.address))?;
-                    }
+                for line in members.iter().filter_map(Member::failure) {
+                    out.line(line)?;
                 }
             }
         }
@@ -108,6 +107,15 @@ impl Member {
         self.told.as_ref().is_ok_and(|status| status.role == Role::Leader)
     }
 
+    /// Returns the reason why the member does not answer or has stopped.
+    fn failure(&self) -> Option<String> {
+        let failure = match &self.told {
+            Ok(status) => format!("the replica has stopped: {}", status.stopped.as_ref()?),
+            Err(error) => error.to_string(),
+        };
+        Some(format!("{}: {failure}", self.address))
+    }
+
     fn json(&self) -> Value {
         match &self.told {
             Ok(status) => json!({
@@ -152,4 +160,25 @@ fn table(members: &[Member]) -> Vec<Vec<String>> {
         ]
     };
     std::iter::once(head.map(str::to_owned).to_vec()).chain(members.iter().map(row)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_failure_of_a_stopped_member_is_printed() {
+        let member = |stopped: Value| {
+            let told = json!({
+                "id": 2, "role": "Follower", "term": 7, "leader": 1, "last_index": 9, "committed": 9,
+                "applied": 8, "purged": 0, "voters": [1, 2], "members": {}, "matched": {},
+                "stopped": stopped,
+            });
+            let told = serde_json::from_value(told).expect("a status");
+            Member { id: Some(2), address: "b:1".to_owned(), told: Ok(told), lag: None }
+        };
+        assert_eq!(member(Value::Null).failure(), None);
+        let failure = member("no space left on the device".into()).failure();
+        assert_eq!(failure.as_deref(), Some("b:1: the replica has stopped: no space left on the device"));
+    }
 }
