@@ -55,6 +55,15 @@ impl Running {
     }
 }
 
+impl Drop for Running {
+    /// Kills the process, so that a test that fails leaves no replica behind.
+    fn drop(&mut self) {
+        // Errors are ignored, because the test may be failing already.
+        let _killed = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
 fn configure(dir: &Path, listen: &str) -> PathBuf {
     let file = dir.join("replica.toml");
     let text = format!(
@@ -63,6 +72,16 @@ fn configure(dir: &Path, listen: &str) -> PathBuf {
     );
     std::fs::write(&file, text).unwrap();
     file
+}
+
+/// Starts replica `id` in a folder of its own below `dir`. `more` is added to its configuration.
+fn start_member(dir: &Path, id: u64, more: &str) -> Running {
+    let folder = dir.join(id.to_string());
+    std::fs::create_dir(&folder).unwrap();
+    let config = configure(&folder, "127.0.0.1:0");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("id = 5", &format!("id = {id}")) + more).unwrap();
+    Running::start(&config)
 }
 
 #[test]
@@ -215,15 +234,7 @@ fn ycsb_drives_a_group_and_counts_what_was_acknowledged() {
 #[test]
 fn a_write_to_all_names_the_voters_that_lack_it_and_a_load_also_the_lines() {
     let dir = tempfile::tempdir().unwrap();
-    let start = |id: u64| {
-        let folder = dir.path().join(id.to_string());
-        std::fs::create_dir(&folder).unwrap();
-        let config = configure(&folder, "127.0.0.1:0");
-        let text = std::fs::read_to_string(&config).unwrap();
-        std::fs::write(&config, text.replace("id = 5", &format!("id = {id}"))).unwrap();
-        Running::start(&config)
-    };
-    let replicas = [start(1), start(2)];
+    let replicas = [1, 2].map(|id| start_member(dir.path(), id, ""));
     let addresses = replicas.each_ref().map(|replica| replica.address.as_str());
     // The third voter never runs.
     let members = [format!("1={}", addresses[0]), format!("2={}", addresses[1]), "3=127.0.0.1:1".to_owned()];
@@ -295,16 +306,7 @@ fn first_key(address: &str) -> String {
 fn a_leader_that_was_paused_does_not_answer_from_its_old_state() {
     use rustix::process::{Pid, Signal, kill_process};
     let dir = tempfile::tempdir().unwrap();
-    let start = |id: u64| {
-        let folder = dir.path().join(id.to_string());
-        std::fs::create_dir(&folder).unwrap();
-        let config = configure(&folder, "127.0.0.1:0");
-        let text = std::fs::read_to_string(&config).unwrap();
-        std::fs::write(&config, text.replace("id = 5", &format!("id = {id}")) + "election = \"300ms\"\n")
-            .unwrap();
-        Running::start(&config)
-    };
-    let replicas = [start(1), start(2), start(3)];
+    let replicas = [1, 2, 3].map(|id| start_member(dir.path(), id, "election = \"300ms\"\n"));
     let members = (1..).zip(&replicas).map(|(id, replica)| format!("{id}={}", replica.address));
     let init = ["replica", "init", "--at", &replicas[0].address].map(str::to_owned);
     run(init.into_iter().chain(members)).expect(0);
