@@ -84,9 +84,9 @@ fn main() {
     }
     let start = Instant::now();
     let seen: Arc<Mutex<Vec<(Phase, f64, u64)>>> = Arc::default();
-    let told = seen.clone();
+    let phases = seen.clone();
     options.advanced.on_recovery = Some(Arc::new(move |phase, _, total| {
-        let mut seen = told.lock().expect("no panic");
+        let mut seen = phases.lock().expect("no panic");
         let now = start.elapsed().as_secs_f64();
         match seen.last_mut() {
             Some(last) if last.0 == phase => *last = (phase, last.1, total),

@@ -23,8 +23,8 @@
 //!    [`Shared::let_one_work`].
 //! 5. A thread keeps the database open only through the job that it runs.
 //!
-//! Latch: `state`, a leaf. The only call made under it is the start of a thread. Nothing here
-//! survives a crash.
+//! The latch `state` is a leaf. The only call that a thread makes while it holds `state` is the
+//! start of another thread. Nothing here survives a crash.
 
 use crate::error::{Error, Result};
 use crate::latch::{Condvar, Mutex};
@@ -42,7 +42,7 @@ thread_local! {
 /// Maximum number of body threads of one opening.
 const THREADS_MAX: usize = 256;
 
-/// Work for a body thread. It does not panic.
+/// Work for a body thread. An implementation of `run` does not panic.
 pub(crate) trait Job: Send + Sync {
     fn run(&self);
 }
@@ -88,7 +88,7 @@ fn active_max() -> usize {
 }
 
 impl BodyThreads {
-    /// Starts no thread yet.
+    /// Makes a set of body threads that has no thread yet.
     pub(crate) fn new() -> Self {
         Self::bounded(active_max(), THREADS_MAX)
     }
@@ -187,7 +187,7 @@ impl Shared {
                 state = self.state.lock();
             } else if state.stopping && state.waiting.is_empty() {
                 state.threads -= 1;
-                // Wakes the threads that were idle because too many were active, so that they end.
+                // Wakes the idle threads, so that they end.
                 self.work.notify_all();
                 return;
             } else {
@@ -262,7 +262,7 @@ mod tests {
             let wait = || {
                 begin.send(()).expect("the test waits");
                 // An error means that the test has failed and dropped the sender.
-                let _told = may_go_on.lock().recv();
+                let _signal = may_go_on.lock().recv();
             };
             if is_blocked { while_blocked(wait) } else { wait() }
         });

@@ -79,14 +79,14 @@ pub(crate) trait TakesCheckpoints: OnDurable {
     /// Takes a checkpoint and emits an event; the caller holds `turn`.
     fn take_checkpoint(&self, taker: Taker) -> Result<()> {
         let (opening, place) = self.checkpoint_of();
-        opening.observed.tell_slow();
+        opening.observed.report_slow();
         let begun = Instant::now();
         let taken = self.write_checkpoint(taker);
         events::checkpoint(place, begun.elapsed(), taken.as_ref().err());
         taken
     }
 
-    /// Takes a checkpoint, after the one that another thread may be taking.
+    /// Waits for the checkpoint that another thread may be taking, and then takes one.
     fn checkpoint(&self, taker: Taker) -> Result<()> {
         let _turn = self.schedule().turn.lock();
         self.take_checkpoint(taker)
@@ -145,7 +145,7 @@ impl CheckpointSchedule {
         }
     }
 
-    /// Makes commits of each stream notify the worker where a checkpoint is due.
+    /// Makes commits of each stream notify the worker at the position at which a checkpoint is due.
     pub(crate) fn wake_when_due(&self) {
         for Stream { due, wake } in &self.streams {
             wake.store(due.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Named consumers of the feed: the database stores their positions and keeps the log for them.
 //!
-//! Any thread may use a [`ChangeConsumer`], one thread at a time. A [`ChangeConsumer`] is built on
-//! a consumer of the log (`katydid_wal::Consumer`), whose mark is a commit stamp.
+//! One thread at a time uses a [`ChangeConsumer`], which is built on a consumer of the log
+//! (`katydid_wal::Consumer`), whose mark is a commit stamp.
 //!
 //! After a crash a consumer has the position that it acknowledged last.
 
@@ -54,7 +54,7 @@ impl ChangeConsumer {
         let changes = call.changes(&from)?;
         let ChangePosition { stamp, from } = changes.position();
         let consumer =
-            log.consumer(name, bytes_max, stamp.get(), &from).map_err(|error| told(error, stamp))?;
+            log.consumer(name, bytes_max, stamp.get(), &from).map_err(|error| feed_error(error, stamp))?;
         drop(call);
         Ok(ChangeConsumer { of: of.clone(), changes, consumer })
     }
@@ -105,11 +105,11 @@ impl ChangeConsumer {
         let _call = Call::enter(&self.of)?;
         let ChangePosition { stamp, from } = self.changes.position();
         let outcome = self.consumer.acknowledge(stamp.get(), &from);
-        outcome.map_err(|error| told(error, stamp))
+        outcome.map_err(|error| feed_error(error, stamp))
     }
 }
 
-fn told(error: wal::Error, at: CommitStamp) -> Error {
+fn feed_error(error: wal::Error, at: CommitStamp) -> Error {
     match error {
         wal::Error::Read(ReadError::Trimmed { start, .. }) => Error::ChangesGap { at, log_start: start },
         error => error.into(),

@@ -125,7 +125,7 @@ pub(crate) fn conflict(error: Error) -> Error {
             ConflictKind::Overtaken => "overtaken",
         };
         #[cfg(feature = "tracing")]
-        told_conflict(*_victim, *_holder, _kind, _contested.as_deref());
+        trace_conflict(*_victim, *_holder, _kind, _contested.as_deref());
         #[cfg(feature = "metrics")]
         metrics::counter!("katydid_conflicts_total", "kind" => _kind).increment(1);
     }
@@ -133,7 +133,7 @@ pub(crate) fn conflict(error: Error) -> Error {
 }
 
 #[cfg(feature = "tracing")]
-fn told_conflict(victim: TxnId, holder: Option<TxnId>, kind: &str, contested: Option<&Contested>) {
+fn trace_conflict(victim: TxnId, holder: Option<TxnId>, kind: &str, contested: Option<&Contested>) {
     tracing::warn!(
         target: "katydid::conflict",
         victim = victim.get(),

@@ -151,7 +151,7 @@ impl Session {
             if let (Some(begun), Ok(())) = (pending.begun, &outcome) {
                 self.engine.committed(begun, *now.get_or_insert_with(Instant::now));
             }
-            let (callback, result) = told(pending, outcome);
+            let (callback, result) = callback_and_result(pending, outcome);
             callback(result);
         }
         ran
@@ -159,7 +159,7 @@ impl Session {
 }
 
 /// Returns the callback and the result that it gets.
-fn told(pending: PendingCallback, outcome: Outcome) -> (Callback, Result<CommitStamp>) {
+fn callback_and_result(pending: PendingCallback, outcome: Outcome) -> (Callback, Result<CommitStamp>) {
     let PendingCallback { callback, result, .. } = pending;
     match outcome {
         Ok(()) => (callback, result),
@@ -181,7 +181,7 @@ impl Drop for Session {
             self.engine.acknowledge(self.seen_to.get());
         }
         let done = std::mem::take(&mut *self.ready.borrow_mut());
-        let done = done.into_iter().map(|(pending, outcome)| told(pending, outcome));
+        let done = done.into_iter().map(|(pending, outcome)| callback_and_result(pending, outcome));
         let mut panicked = None;
         for (callback, result) in done.chain(dropped) {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| callback(result))) {

@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_the_work_is_reported_and_the_next_notification_is_taken() {
-        let (seen, told) = channel();
+        let (seen, reports) = channel();
         let (calls, take) = channel();
         let owner =
             Arc::new(Panics { worker: Worker::default(), seen: Mutex::new(seen), calls: Mutex::new(take) });
@@ -140,7 +140,7 @@ mod tests {
         for (panics, expected) in [(true, "panicked"), (false, "worked"), (true, "panicked")] {
             calls.send(panics).expect("the thread is there");
             owner.worker.notify();
-            assert_eq!(told.recv(), Ok(expected));
+            assert_eq!(reports.recv(), Ok(expected));
         }
         owner.worker.stop();
     }

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn all_tuples_are_loaded_and_transactions_mix_as_told() {
+    fn all_tuples_are_loaded_and_transactions_mix_as_set() {
         for (in_flight, reads_percent) in [(1, 0), (20, 0), (1, 80), (20, 100)] {
             let settings = Settings { tuples: 1050, value_bytes: 8, operations: 4, reads_percent };
             let store = MemoryStore { conflict_every: 5, refuse_every: 3, ..Default::default() };

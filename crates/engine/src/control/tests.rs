@@ -105,7 +105,7 @@ fn garbage_never_panics_and_never_counts() {
 }
 
 #[test]
-fn newer_foreign_and_damaged_files_are_told_apart() {
+fn newer_foreign_and_damaged_files_are_distinguished() {
     let directory = MemoryDirectory::new();
     assert!(read(&directory).expect("no file").is_none());
     assert!(ControlFile::open(&directory, Method::Direct).expect("no file").is_none());
@@ -162,8 +162,8 @@ fn crash_at_any_step_leaves_the_old_state_or_the_new_one() {
             create_and_update(device.directory().as_ref(), &mut acknowledged)
                 .expect_err("the device crashes");
             // Successive slots differ in one sector only, so a torn write leaves the old or the new
-            // slot. To get damaged slots too, every second crash leaves garbage in the sectors that
-            // were being written.
+            // slot. So that damaged slots also occur, every second crash leaves garbage in the
+            // sectors that were being written.
             let again = match seed % 2 {
                 0 => device.reopen_after_crash(seed),
                 _ => device.reopen_with(seed, Survival::Trash),

@@ -55,7 +55,7 @@ impl<'a> Pace<'a> {
     /// `Error::Closed` if the source was closed; `Error::Copy` with `CopyFault::Cancelled`.
     pub(crate) fn step(&mut self, bytes: u64) -> Result<()> {
         self.done += bytes;
-        self.tell()?;
+        self.report()?;
         let Some(rate) = self.options.bytes_per_second else { return Ok(()) };
         loop {
             let early = time_for(self.done, rate).saturating_sub(self.begun.elapsed());
@@ -63,14 +63,14 @@ impl<'a> Pace<'a> {
                 return Ok(());
             }
             std::thread::sleep(early.min(NAP));
-            self.tell()?;
+            self.report()?;
         }
     }
 
-    fn tell(&self) -> Result<()> {
+    fn report(&self) -> Result<()> {
         self.check()?;
-        let told = self.options.on_progress.as_ref();
-        match told.map(|told| told(self.done, self.total.max(self.done))) {
+        let receiver = self.options.on_progress.as_ref();
+        match receiver.map(|receiver| receiver(self.done, self.total.max(self.done))) {
             Some(std::ops::ControlFlow::Break(())) => {
                 Err(Error::Copy { place: self.place.clone(), fault: CopyFault::Cancelled })
             }

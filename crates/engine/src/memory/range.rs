@@ -49,7 +49,7 @@ impl MemoryRange {
             Scan::new(&self.table.rows, slice(&self.low), slice(&self.high), direction)
         });
         let found = scan.next(running);
-        let found = transaction.told(found)?;
+        let found = transaction.remember_failure(found)?;
         // This wait is also needed at the end of the range, because further keys may be missing due
         // to a deletion that is not durable.
         transaction.await_read_durability()?;

@@ -7,7 +7,8 @@
 //! 1. Recovery writes no file. All that it reads is durable, and the log decides which records
 //!    survive (`Log::open_replaying`).
 //! 2. A version or deletion is applied only if it is newer than the present version of its key. So
-//!    the order in which records are read does not matter, nor how often a record is read.
+//!    the outcome does not depend on the order in which records are read, or on how often a record
+//!    is read.
 //! 3. The clock continues above every timestamp ever used, including those of records that did not
 //!    survive.
 //!
@@ -93,10 +94,10 @@ impl Recovery {
         Recovery { until: Some(until), ..self }
     }
 
-    /// Reads checkpoint `number` of a log with `streams` streams. Number 0 means that the database
-    /// has no checkpoint, so the log must reach back to its first byte. If the log was trimmed
-    /// although the control file names no checkpoint, then the control file's slot that named the
-    /// checkpoint is damaged.
+    /// Reads checkpoint `number` of a database whose log has `streams` streams. Number 0 means that
+    /// the database has no checkpoint, so the log must reach back to its first byte. If the log was
+    /// trimmed although the control file names no checkpoint, then the control file's slot that
+    /// named the checkpoint is damaged.
     pub(super) fn checkpoint(&mut self, folder: &CheckpointFolder, number: u64, streams: u16) -> Result<()> {
         if number == 0 {
             self.from = Some(vec![Lsn::ZERO; usize::from(streams)]);
@@ -119,11 +120,12 @@ impl Recovery {
         let reader = folder.read(number)?;
         let manifest = reader.manifest().clone();
         let total = manifest.parts.iter().map(|part| part.bytes).sum();
-        let told = CheckpointProgress { receiver: self.receiver.as_ref(), total, done: AtomicU64::new(0) };
+        let progress =
+            CheckpointProgress { receiver: self.receiver.as_ref(), total, done: AtomicU64::new(0) };
         let failed: Mutex<Option<Error>> = Mutex::new(None);
         on_threads(threads(self.background), manifest.parts.len(), &|at| {
             if failed.lock().is_none()
-                && let Err(error) = self.load_part(&reader, manifest.parts[at], &told)
+                && let Err(error) = self.load_part(&reader, manifest.parts[at], &progress)
             {
                 failed.lock().get_or_insert(error);
             }
@@ -135,7 +137,7 @@ impl Recovery {
         &self,
         reader: &CheckpointReader,
         summary: PartSummary,
-        told: &CheckpointProgress<'_>,
+        progress: &CheckpointProgress<'_>,
     ) -> Result<()> {
         let mut part = reader.part(summary)?;
         let mut bytes = 0;
@@ -147,17 +149,17 @@ impl Recovery {
             }
             self.loader.load(&mut found)?;
             if bytes >= STEP_BYTES {
-                told.more(bytes);
+                progress.more(bytes);
                 bytes = 0;
             }
         }
-        told.more(bytes);
+        progress.more(bytes);
         Ok(())
     }
 
-    /// Opens the log and applies the records that the checkpoint may lack. The inner result, about
-    /// the records, is meaningful only if the log belongs to this database, which the caller checks
-    /// first.
+    /// Opens the log and applies the records that the checkpoint may lack. The caller first checks
+    /// that the log belongs to this database: otherwise the inner result, which is about the
+    /// records, means nothing.
     pub(super) fn open_log(
         &self,
         directory: Arc<dyn Directory>,

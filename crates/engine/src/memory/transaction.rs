@@ -136,7 +136,7 @@ impl MemoryTransaction {
         self.check()?;
         if !self.uses.iter().any(|known| known.table == table.rows.id()) {
             let entered = table.enter(self.id, self.inner.engine.options.lock_wait);
-            let entered = self.told(entered)?;
+            let entered = self.remember_failure(entered)?;
             self.uses.push(entered);
         }
         self.running.as_mut().ok_or(Error::Closed)
@@ -159,12 +159,12 @@ impl MemoryTransaction {
             self.wrote = true;
             self.engine().metrics.begins_to_write();
         }
-        self.told(outcome)
+        self.remember_failure(outcome)
     }
 
     /// Remembers a failure after which the transaction can only roll back: a conflict, or a version
     /// in doubt.
-    pub(super) fn told<T>(&mut self, outcome: Result<T>) -> Result<T> {
+    pub(super) fn remember_failure<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome
             && (error.is_retryable() || error.is_poisoned())
         {
@@ -179,7 +179,7 @@ impl MemoryTransaction {
 
     fn find(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Value>> {
         let found = self.enter(table)?.get(&table.rows, key);
-        let found = self.told(found)?;
+        let found = self.remember_failure(found)?;
         self.await_read_durability()?;
         Ok(found)
     }
@@ -219,7 +219,7 @@ impl EngineTransaction for MemoryTransaction {
         Ok(self.find(table, key)?.is_some())
     }
 
-    /// This locks nothing: if two transactions change a key that both have read, the commit of one
+    /// Locks nothing: if two transactions change a key that both have read, the commit of one
     /// fails.
     fn get_for_update(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get(table, key)

@@ -75,7 +75,7 @@ impl Observed {
     }
 
     /// Reports the open transactions that are slow by now, each once.
-    pub(crate) fn tell_slow(&self) {
+    pub(crate) fn report_slow(&self) {
         if !events::IS_ON || self.slow.is_zero() {
             return;
         }

@@ -41,9 +41,9 @@ pub(crate) fn for_seeds(count: u64, test: impl Fn(u64) + Sync) {
 
 /// Runs `test` with the seeds of [`for_seeds`], on the calling thread.
 pub(crate) fn for_each_seed(count: u64, test: impl Fn(u64)) {
-    let told = number_in("KATYDID_SEED");
-    let new = told.unwrap_or_else(|| fastrand::u64(..1 << 48));
-    let fixed = if told.is_some() { 0 } else { count / 2 };
+    let requested = number_in("KATYDID_SEED");
+    let new = requested.unwrap_or_else(|| fastrand::u64(..1 << 48));
+    let fixed = if requested.is_some() { 0 } else { count / 2 };
     let seeds = (0..fixed).chain((0..count - fixed).map(|nth| new.wrapping_add(nth)));
     for (nth, seed) in (0..).zip(seeds) {
         replayable(nth, seed, &test);

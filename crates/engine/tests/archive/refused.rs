@@ -109,8 +109,8 @@ fn missing_is_named(engine: EngineKind) {
     let ends = |archive, point| {
         fault(Database::restore_to_in(std::slice::from_ref(&backup), archive, point, directory(), &plain))
     };
-    // A restore to the end, or to a later time, fails at a gap. It must not restore the state
-    // before the gap.
+    // A restore to the end, or to a later time, fails at a gap. The restore must not return the
+    // state before the gap.
     for point in
         [RestorePoint::End, RestorePoint::Time(found[2].0.moment() + std::time::Duration::from_secs(86_400))]
     {
@@ -267,17 +267,17 @@ fn own_history_only(engine: EngineKind) {
         if commits == 3 {
             archive.take(&mut archiver.expect("archiver")).expect("archive");
         } else {
-            let told = fault(archiver);
-            assert!(matches!(told, ArchiveFault::OtherHistory { .. }), "{told}");
+            let refusal = fault(archiver);
+            assert!(matches!(refusal, ArchiveFault::OtherHistory { .. }), "{refusal}");
         }
         database.close().expect("close");
     }
     let (other, backup, found) = stretches(&SimDevice::new(3), engine);
     let archive = LogArchive::open_in(kept.clone()).expect("open the archive");
-    let told = fault(archive.archiver(&other, "test", 1 << 30));
-    assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
-    let told = fault(restore(&backup, kept, found[5].1));
-    assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
+    let refusal = fault(archive.archiver(&other, "test", 1 << 30));
+    assert!(matches!(refusal, ArchiveFault::OtherDatabase { .. }), "{refusal}");
+    let refusal = fault(restore(&backup, kept, found[5].1));
+    assert!(matches!(refusal, ArchiveFault::OtherDatabase { .. }), "{refusal}");
 }
 
 /// A compaction moves pages. So log records after it do not fit the pages of an earlier backup.
@@ -361,8 +361,8 @@ fn bytes_are_read_back(engine: EngineKind) {
     let mut archiver = database.log_archiver_after("test", 1 << 30, &mark).expect("archiver");
     assert_eq!(archiver.try_next().expect("a stretch").expect("one").from(), mark.position());
     let other = Database::open_in(SimDevice::new(8).directory(), options(engine)).expect("open");
-    let told = fault(other.log_archiver_after("test", 1 << 30, &mark));
-    assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
+    let refusal = fault(other.log_archiver_after("test", 1 << 30, &mark));
+    assert!(matches!(refusal, ArchiveFault::OtherDatabase { .. }), "{refusal}");
 }
 
 /// The first stretch of a run begins where the stretch ended that the hook accepted last. So log

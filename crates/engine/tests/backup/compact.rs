@@ -164,13 +164,13 @@ fn what_is_not_closed_or_damaged_is_left_alone() {
 
     let open = device.reopen_after_kill();
     let database = Database::open_in(open.directory(), options.clone()).expect("open");
-    let told = Database::compact_in(open.directory(), None);
-    assert!(matches!(told, Err(Error::Locked { .. })), "{told:?}");
+    let refused = Database::compact_in(open.directory(), None);
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
     let table = database.table("a").expect("table");
     database.put(&table, "key", "value").expect("put");
     let killed = open.reopen_after_kill();
-    let told = Database::compact_in(killed.directory(), None);
-    assert!(matches!(told, Err(Error::Copy { fault: CopyFault::NotClosed, .. })), "{told:?}");
+    let refused = Database::compact_in(killed.directory(), None);
+    assert!(matches!(refused, Err(Error::Copy { fault: CopyFault::NotClosed, .. })), "{refused:?}");
     let mut rows = rows;
     rows.get_mut("a").expect("a table").insert(b"key".to_vec(), b"value".to_vec());
     check(&killed, &options, &rows, "after a kill");

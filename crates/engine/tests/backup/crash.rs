@@ -53,18 +53,18 @@ fn is_whole(engine: EngineKind, device: &SimDevice, place: &str) -> bool {
             true
         }
         Err(Error::Copy { fault: CopyFault::Incomplete, .. }) => {
-            let told = Database::open_in(device.directory(), options(engine));
+            let refused = Database::open_in(device.directory(), options(engine));
             assert!(
-                matches!(told, Err(Error::Copy { fault: CopyFault::Incomplete, .. })),
-                "{place}: {told:?}"
+                matches!(refused, Err(Error::Copy { fault: CopyFault::Incomplete, .. })),
+                "{place}: {refused:?}"
             );
-            let told = Database::verify_in(device.directory(), None);
-            assert!(matches!(told, Err(Error::Copy { .. })), "{place}: {told:?}");
+            let refused = Database::verify_in(device.directory(), None);
+            assert!(matches!(refused, Err(Error::Copy { .. })), "{place}: {refused:?}");
             let to = SimDevice::new(9).directory();
-            let told = Database::restore_in(device.directory(), to, &BackupOptions::default());
+            let refused = Database::restore_in(device.directory(), to, &BackupOptions::default());
             assert!(
-                matches!(told, Err(Error::Copy { fault: CopyFault::Incomplete, .. })),
-                "{place}: {told:?}"
+                matches!(refused, Err(Error::Copy { fault: CopyFault::Incomplete, .. })),
+                "{place}: {refused:?}"
             );
             false
         }

@@ -16,9 +16,9 @@ suite![
     files_of_copies_do_not_mix,
     a_cancelled_copy_is_incomplete,
     closing_ends_a_backup,
-    a_backup_that_outlives_its_opening_tells_of_no_failed_read,
+    a_backup_that_outlives_its_opening_reports_no_failed_read,
     a_receiver_that_panics_ends_the_backup,
-    a_backup_that_is_too_slow_is_told_so,
+    a_backup_that_is_too_slow_gets_a_typed_error,
     a_large_backup_ends_with_its_first_failure,
     a_log_in_nvram_is_refused
 ];
@@ -57,7 +57,7 @@ fn a_directory_in_use_is_refused(engine: EngineKind) {
 }
 
 /// During the copy the log grows by more than the database keeps for a backup, and is trimmed.
-fn a_backup_that_is_too_slow_is_told_so(engine: EngineKind) {
+fn a_backup_that_is_too_slow_gets_a_typed_error(engine: EngineKind) {
     let options = with_advanced(options_for(engine), |advanced| {
         advanced.log_soft_bytes = 1 << 20;
         advanced.log_hard_bytes = 2 << 20;
@@ -212,7 +212,7 @@ fn closing_ends_a_backup(engine: EngineKind) {
 
 /// A backup cannot read the rest of its files after its opening has ended, for example because the
 /// next opening has removed them.
-fn a_backup_that_outlives_its_opening_tells_of_no_failed_read(engine: EngineKind) {
+fn a_backup_that_outlives_its_opening_reports_no_failed_read(engine: EngineKind) {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).expect("open");
     let table = database.table("rows").expect("table");

@@ -116,13 +116,13 @@ fn operations() -> Vec<Operation> {
             common::block_on(at.database.transact_async(move |txn| txn.put(&rows, "async", "new value")))
         }),
         operation("commit_with", long, Value("long", 7), |at, txn| {
-            let (told, is_told) = std::sync::mpsc::channel();
+            let (sender, outcome_of_commit) = std::sync::mpsc::channel();
             let session = at.database.session();
-            txn.expect("begun").commit_with(&session, move |outcome| told.send(outcome.map(drop)).unwrap());
+            txn.expect("begun").commit_with(&session, move |outcome| sender.send(outcome.map(drop)).unwrap());
             // Draining returns `Closed` if the database was closed meanwhile, but the callback has
             // run.
             let _closed = session.drain();
-            is_told.try_recv().expect("a callback of a drained session has run")
+            outcome_of_commit.try_recv().expect("a callback of a drained session has run")
         }),
         operation("rollback", long, NoValue("long"), |_, txn| txn.expect("begun").rollback()),
         operation("drop of a transaction", long, Nothing, |_, txn| {

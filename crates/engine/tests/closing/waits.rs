@@ -42,7 +42,7 @@ fn assert_closed<T: std::fmt::Debug>(outcome: Result<T>) {
 
 // ---- waiters
 
-pub fn a_waiter_for_a_lock_is_told(engine: EngineKind) {
+pub fn a_waiter_for_a_lock_is_ended(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     let (database, table) = open(&memory, patient(engine));
     let holder = database.begin().unwrap();
@@ -66,7 +66,7 @@ pub fn a_waiter_for_a_lock_is_told(engine: EngineKind) {
     assert_closed(holder.commit());
 }
 
-pub fn a_drop_that_waits_for_a_transaction_is_told(engine: EngineKind) {
+pub fn a_drop_that_waits_for_a_transaction_is_ended(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     let (database, table) = open(&memory, patient(engine));
     let user = database.begin().unwrap();
@@ -85,7 +85,7 @@ pub fn a_drop_that_waits_for_a_transaction_is_told(engine: EngineKind) {
 
 /// The memory engine has 4,095 slots for open transactions. If all are in use, `begin` waits for a
 /// slot, and closing the database ends this wait.
-pub fn a_begin_that_waits_for_a_slot_is_told(engine: EngineKind) {
+pub fn a_begin_that_waits_for_a_slot_is_ended(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     let (database, _) = open(&memory, patient(engine));
     let open: Vec<_> = (0..4095).map(|_| database.begin().unwrap()).collect();
@@ -122,24 +122,24 @@ fn beside_a_slow_close(
     let closing = database.clone();
     let (held, first) = held_up(CallPoint::Write("katydid.control"), move || closing.close());
     held.reached.recv().unwrap();
-    let (told, is_told) = channel();
-    work(&database, told);
+    let (others, other_outcomes) = channel();
+    work(&database, others);
     // No other closer gets its outcome while the first one closes. (The 50 ms only give a wrong
     // outcome time to arrive.)
-    assert!(is_told.recv_timeout(Duration::from_millis(50)).is_err(), "a closer was told too early");
+    assert!(other_outcomes.recv_timeout(Duration::from_millis(50)).is_err(), "a closer returned too early");
     held.release();
     let mut outcomes = vec![first.join().unwrap()];
-    outcomes.extend(is_told.iter());
+    outcomes.extend(other_outcomes.iter());
     drop((table, database));
     open(&memory, options_for(engine));
     outcomes
 }
 
 pub fn closers_at_the_same_time_return_when_it_is_done(engine: EngineKind) {
-    let outcomes = beside_a_slow_close(engine, |database, told| {
+    let outcomes = beside_a_slow_close(engine, |database, outcomes| {
         for _ in 0..2 {
-            let (told, database) = (told.clone(), database.clone());
-            std::thread::spawn(move || told.send(database.close()).unwrap());
+            let (outcomes, database) = (outcomes.clone(), database.clone());
+            std::thread::spawn(move || outcomes.send(database.close()).unwrap());
         }
     });
     assert_eq!(outcomes.len(), 3);
@@ -170,7 +170,7 @@ pub fn the_last_handle_waits_as_well(engine: EngineKind) {
     assert_eq!(next.get(&table, "k").unwrap().as_deref(), Some(&b"v"[..]));
 }
 
-pub fn a_failure_is_told_to_every_closer(engine: EngineKind) {
+pub fn a_failure_is_returned_to_every_closer(engine: EngineKind) {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).unwrap();
     let table = database.table("t").unwrap();
@@ -215,7 +215,11 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
     assert_closed(database.begin_read_only().map(drop));
     assert_closed(database.transact(|_| Ok(())));
     assert_closed(common::block_on(database.transact_async(|_| Ok(()))));
-    assert_closed(database.transact_with(&session, |_| Ok(()), |outcome| panic!("told {outcome:?}")));
+    assert_closed(database.transact_with(
+        &session,
+        |_| Ok(()),
+        |outcome| panic!("a callback ran with {outcome:?}"),
+    ));
     assert_closed(common::block_on(database.view_async(|_| Ok(()))));
     assert_closed(sequence.next());
     assert_closed(database.changes(&ChangesFrom::Oldest).map(drop));
@@ -244,13 +248,13 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
     assert_closed(for_commit.commit());
     assert_closed(common::block_on(for_async.commit_async()));
     assert_closed(for_rollback.rollback());
-    let told: Arc<Mutex<Vec<Result<_>>>> = Arc::default();
+    let outcomes: Arc<Mutex<Vec<Result<_>>>> = Arc::default();
     for txn in [with, for_session] {
-        let told = told.clone();
-        txn.commit_with(&session, move |outcome| told.lock().unwrap().push(outcome));
+        let outcomes = outcomes.clone();
+        txn.commit_with(&session, move |outcome| outcomes.lock().unwrap().push(outcome));
     }
     assert_eq!(session.poll(), 2);
-    std::mem::take(&mut *told.lock().unwrap()).into_iter().for_each(assert_closed);
+    std::mem::take(&mut *outcomes.lock().unwrap()).into_iter().for_each(assert_closed);
     assert_closed(session.drain());
     // The future's transaction was committed before the close.
     common::block_on(future).unwrap();
@@ -279,17 +283,17 @@ pub fn a_callback_may_close(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     let (database, table) = open(&memory, patient(engine));
     let session = database.session();
-    let told: Arc<Mutex<Vec<_>>> = Arc::default();
+    let outcomes: Arc<Mutex<Vec<_>>> = Arc::default();
     for number in 0..3 {
         let txn = database.begin().unwrap();
         txn.put(&table, [number], "kept").unwrap();
-        let (told, database) = (told.clone(), database.clone());
+        let (outcomes, database) = (outcomes.clone(), database.clone());
         txn.commit_with(&session, move |outcome| {
-            told.lock().unwrap().push((outcome.is_ok(), database.close().is_ok()))
+            outcomes.lock().unwrap().push((outcome.is_ok(), database.close().is_ok()))
         });
     }
     assert_closed(session.drain());
-    assert_eq!(*told.lock().unwrap(), [(true, true); 3]);
+    assert_eq!(*outcomes.lock().unwrap(), [(true, true); 3]);
 }
 
 pub fn a_check_may_be_closed_from_its_progress(engine: EngineKind) {
@@ -319,8 +323,8 @@ pub fn a_waker_may_close(engine: EngineKind) {
     let watched = Watched::new(Arc::new(memory.clone()));
     let database = Database::open_in(Arc::new(watched), patient(engine)).unwrap();
     let table = database.table("t").unwrap();
-    let (told, is_told) = channel();
-    let waker = Waker::from(Arc::new(Closer(database.clone(), Mutex::new(told))));
+    let (sender, close_outcome) = channel();
+    let waker = Waker::from(Arc::new(Closer(database.clone(), Mutex::new(sender))));
     let mut waits = false;
     for number in 0..1000_u32 {
         let txn = database.begin().unwrap();
@@ -329,7 +333,7 @@ pub fn a_waker_may_close(engine: EngineKind) {
         let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
         waits = polled.is_pending();
         if waits {
-            is_told.recv().expect("the waker is called").unwrap();
+            close_outcome.recv().expect("the waker is called").unwrap();
             let again = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(again, Poll::Ready(Ok(_))), "{again:?}");
             break;

@@ -74,9 +74,9 @@ pub fn fresh_seed() -> u64 {
 /// new seeds, the first of which is printed. If `KATYDID_SEED` is set, the same number of seeds
 /// begins at that seed instead.
 pub fn seeds(first: u64, fixed: u64, fresh: u64) -> impl Iterator<Item = u64> {
-    let told = std::env::var("KATYDID_SEED").is_ok();
-    let new = if told { seed(first).wrapping_add(fixed) } else { fresh_seed() };
-    if !told && fresh > 0 {
+    let is_replay = std::env::var("KATYDID_SEED").is_ok();
+    let new = if is_replay { seed(first).wrapping_add(fixed) } else { fresh_seed() };
+    if !is_replay && fresh > 0 {
         println!("new seeds: KATYDID_SEED={new}");
     }
     let first = seed(first);

@@ -19,7 +19,7 @@ pub struct Client<'a> {
     random: Rng,
     pub history: &'a mut History,
     // The highest unit acknowledged by a callback.
-    told: Arc<AtomicUsize>,
+    acknowledged: Arc<AtomicUsize>,
     // True if a callback got a failure. A unit that was begun later may still succeed, which says
     // nothing about the failed unit.
     failed: Arc<AtomicBool>,
@@ -30,7 +30,7 @@ impl<'a> Client<'a> {
     pub fn new(machine: &'a Machine, seed: u64, history: &'a mut History) -> Self {
         let mut random = Rng::with_seed(seed);
         let keys = [8, 40, 200][random.usize(0..3)];
-        Client { machine, seed, random, history, told: Arc::default(), failed: Arc::default(), keys }
+        Client { machine, seed, random, history, acknowledged: Arc::default(), failed: Arc::default(), keys }
     }
 
     /// Runs until the device crashes or `count` units are done.
@@ -42,13 +42,13 @@ impl<'a> Client<'a> {
             let until = done + self.random.usize(5..40);
             let result = self.run_open(&database, &session, &mut done, until.min(count));
             session.poll();
-            self.history.acknowledge(self.told.load(Ordering::Relaxed));
+            self.history.acknowledge(self.acknowledged.load(Ordering::Relaxed));
             result?;
             match self.random.u32(0..3) {
                 0 => drop((session, database)),
                 _ => {
                     session.drain()?;
-                    self.history.acknowledge(self.told.load(Ordering::Relaxed));
+                    self.history.acknowledge(self.acknowledged.load(Ordering::Relaxed));
                     database.close()?;
                 }
             }
@@ -81,7 +81,7 @@ impl<'a> Client<'a> {
                 run_background(database);
             }
             session.poll();
-            self.history.acknowledge(self.told.load(Ordering::Relaxed));
+            self.history.acknowledge(self.acknowledged.load(Ordering::Relaxed));
             match self.random.u32(0..60) {
                 0 => {
                     database.checkpoint()?;
@@ -179,11 +179,11 @@ impl<'a> Client<'a> {
             1 => drop(txn),
             2..6 => {
                 let unit = self.history.attempt(Unit::Commit(writes));
-                let told = (durability == Durability::Durable).then(|| self.told.clone());
+                let acknowledged = (durability == Durability::Durable).then(|| self.acknowledged.clone());
                 let (device, failed) = (self.machine.device.clone(), self.failed.clone());
-                txn.commit_with(session, move |result| match (result, told) {
-                    (Ok(_), Some(told)) if !failed.load(Ordering::Relaxed) => {
-                        told.fetch_max(unit, Ordering::Relaxed);
+                txn.commit_with(session, move |result| match (result, acknowledged) {
+                    (Ok(_), Some(acknowledged)) if !failed.load(Ordering::Relaxed) => {
+                        acknowledged.fetch_max(unit, Ordering::Relaxed);
                     }
                     (Ok(_), _) => {}
                     // It is not known whether the commit is durable.

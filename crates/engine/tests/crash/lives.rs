@@ -53,7 +53,7 @@ struct Life {
     /// crashed.
     is_frozen: bool,
     /// Events, for a failure's message.
-    told: Vec<String>,
+    events: Vec<String>,
 }
 
 /// Counts of the faults and crashes of a life, so that a test can check that there were some.
@@ -87,7 +87,7 @@ fn fault(verb: Verb, number: u64) -> Fault {
 
 impl Life {
     fn say(&mut self, what: impl Into<String>) {
-        self.told.push(what.into());
+        self.events.push(what.into());
     }
 
     /// From now on one in `one_in` calls that change the device fails. Often only the changes of
@@ -376,11 +376,11 @@ pub fn live(engine: EngineKind, seed: u64, met: &mut LifeEvents) {
         history: History::default(),
         names_lost: Arc::default(),
         is_frozen: false,
-        told: Vec::new(),
+        events: Vec::new(),
     };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| life.live(met)));
     if let Err(panic) = outcome {
-        life.told.iter().for_each(|line| println!("{line}"));
+        life.events.iter().for_each(|line| println!("{line}"));
         println!("{}", life.device.dump());
         println!("KATYDID_ENGINE={engine} KATYDID_SEED={seed} cargo test -p katydid --test crash one_life");
         std::panic::resume_unwind(panic);

@@ -409,7 +409,7 @@ impl Machine {
     /// Returns every change that the device was asked to make, in order, over all restarts. Reads
     /// are left out, because they change nothing and redo reads the log and the pages on two
     /// threads.
-    pub fn told(&self) -> Vec<String> {
+    pub fn changes(&self) -> Vec<String> {
         self.trace.lines.lock().expect("no panic").clone()
     }
 }

@@ -1,7 +1,7 @@
 //! Crashes of the store on the simulated device: at every step of seeded workloads, with un-synced
-//! bytes dropped, torn and reordered, and again during recovery. After each crash, rules 1 and 2 of
-//! the design are checked: every acknowledged commit is there, no unacknowledged transaction is
-//! partly there, nothing that depends on a lost one survives, and recovering again changes nothing.
+//! bytes dropped, torn and reordered, and again during recovery. These rules are checked after each
+//! crash: every acknowledged commit is there, no unacknowledged transaction is partly there,
+//! nothing that depends on a lost one survives, and recovering again changes nothing.
 //!
 //! How far a failure can be replayed depends on the kind of test:
 //!
@@ -9,8 +9,8 @@
 //!   (`worker::on_number`). Seed, step and units name one sequence of device calls and one outcome.
 //! - One client beside the database's own threads: roughly. The seed gives the same transactions; a
 //!   step's number says only roughly when the step was.
-//! - One client, any of whose device calls may fail, over several processes: exactly, except which
-//!   thread makes the read that fails. See `lives`.
+//! - One client, any of whose device calls may fail, over several processes: exactly, except for
+//!   the thread that makes the failing read. See `lives`.
 //! - Several clients that take turns: exactly, except what the number of a thread changes. See
 //!   `turns`.
 //! - Several clients, with crashes also at every sync of the log: roughly. The seed gives each
@@ -30,7 +30,7 @@
 mod common;
 
 mod client;
-mod crowd;
+mod clients;
 mod history;
 mod lives;
 mod machine;
@@ -101,7 +101,7 @@ struct Workload {
 #[derive(Debug, PartialEq)]
 struct Outcome {
     generations: Vec<(usize, Model)>,
-    told: Vec<String>,
+    calls: Vec<String>,
 }
 
 impl Workload {
@@ -167,7 +167,7 @@ impl Workload {
             machine = recovered;
             machine.crash_soon(&mut random, 400, 400);
         }
-        Outcome { generations, told: machine.told() }
+        Outcome { generations, calls: machine.changes() }
     }
 
     /// Runs [`Workload::crash_at`]; a failure prints how to replay it.
@@ -204,9 +204,9 @@ fn replay<T>(run: impl FnOnce() -> T, say: impl FnOnce()) -> T {
     })
 }
 
-fn crowd(engine: EngineKind, log: LogKind, seed: u64) {
+fn clients(engine: EngineKind, log: LogKind, seed: u64) {
     replay(
-        || crowd::crash_once(engine, log, seed),
+        || clients::crash_once(engine, log, seed),
         || println!("{engine} engine, {log}, seed {seed} of several clients: not exactly replayable"),
     );
 }
@@ -235,7 +235,7 @@ fn kinds(engine: EngineKind, seed: u64) -> impl Iterator<Item = (u64, Kind)> {
 fn at_every_sync(seed: u64, (number, kind): (u64, Kind)) -> u64 {
     for nth in 0.. {
         let crashed = replay(
-            || crowd::crash_at_sync(seed, kind, nth),
+            || clients::crash_at_sync(seed, kind, nth),
             || {
                 println!(
                     "{kind:?}, of several clients: not exactly replayable. About: KATYDID_ENGINE={} KATYDID_SEED={seed} KATYDID_KIND={number} KATYDID_STEP={nth} cargo test -p katydid --test crash one_sync",
@@ -372,7 +372,7 @@ fn crashes_under_several_threads(engine: EngineKind) {
     let log = common::log();
     let seeds = if log.in_nvram() { 6 } else { 15 };
     for seed in common::seeds(500, seeds, 4) {
-        crowd(engine, log, seed);
+        clients(engine, log, seed);
     }
 }
 
@@ -431,8 +431,8 @@ fn one_turn() {
     turns::crash_at(store, seed, inserter, 300, Point::Device(step), &turns::workers());
 }
 
-/// The second run is on another thread, and at the same time as other tests. Neither may change the
-/// outcome.
+/// The second run is on another thread, and beside other tests. The thread and the other tests must
+/// not change the outcome.
 fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
     let first = common::seed(3000);
     // Together these seeds use all designs.
@@ -449,14 +449,14 @@ fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
             let point = steps.point(step);
             let once = workload.crash_at(point);
             let again = std::thread::spawn(move || workload.crash_at(point)).join().expect("no panic");
-            let differs = once.told.iter().zip(&again.told).position(|(a, b)| a != b);
+            let differs = once.calls.iter().zip(&again.calls).position(|(a, b)| a != b);
             if let Some(at) = differs {
-                let near = |outcome: &Outcome| outcome.told[at.saturating_sub(5)..=at].to_vec();
+                let near = |outcome: &Outcome| outcome.calls[at.saturating_sub(5)..=at].to_vec();
                 panic!("seed {seed} step {step}: call {at} differs: {:#?} {:#?}", near(&once), near(&again));
             }
-            assert_eq!(once.told.len(), again.told.len(), "seed {seed} step {step}");
+            assert_eq!(once.calls.len(), again.calls.len(), "seed {seed} step {step}");
             assert!(once == again, "seed {seed} step {step}: other survivors after the same calls");
-            assert!(once.generations.len() == 3 && once.told.iter().any(|call| call == "crash"));
+            assert!(once.generations.len() == 3 && once.calls.iter().any(|call| call == "crash"));
         }
     }
 }
@@ -479,9 +479,9 @@ fn one_crash() {
     for _ in 1..setting("KATYDID_TIMES").unwrap_or(1) {
         workload.crash_at(point);
     }
-    let Outcome { generations, told } = workload.crash_at(point);
+    let Outcome { generations, calls } = workload.crash_at(point);
     let survived: Vec<usize> = generations.iter().map(|(units, _)| *units).collect();
-    println!("{} device calls, survivors {survived:?}", told.len());
+    println!("{} device calls, survivors {survived:?}", calls.len());
 }
 
 /// Repeats the crash of several clients that a failure named, a number of times. Does nothing
@@ -494,7 +494,7 @@ fn one_sync() {
         return;
     };
     for _ in 0..setting("KATYDID_TIMES").unwrap_or(100) {
-        crowd::crash_at_sync(seed, Kind::of(engine(), number), nth);
+        clients::crash_at_sync(seed, Kind::of(engine(), number), nth);
     }
 }
 
@@ -525,7 +525,7 @@ fn campaign() {
                 points += 1;
             }
         }
-        crowd(engine, log, seed);
+        clients(engine, log, seed);
         turns(engine, seed, InserterKind::Chunked, 10, &workers);
         turns(engine, seed, InserterKind::ALL[(seed % 9) as usize], 2, &workers);
         points += 13 + at_every_sync(seed, (seed, Kind::of(engine, seed)));

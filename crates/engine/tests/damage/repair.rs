@@ -75,9 +75,9 @@ fn check(subject: &Subject, found: &State, losses: &[Loss], place: &str) {
         let has = |key: &[u8]| found.get(name).and_then(|rows| rows.get(key));
         let others = found.get(name).into_iter().flat_map(|rows| rows.keys());
         for key in rows.keys().chain(others) {
-            let is_told = losses.iter().any(|loss| loss.concerns(name, key));
+            let is_listed = losses.iter().any(|loss| loss.concerns(name, key));
             assert!(
-                has(key) == rows.get(key) || is_told,
+                has(key) == rows.get(key) || is_listed,
                 "{place}: {name}/{key:?} is lost in silence: {losses:?}"
             );
         }

@@ -19,15 +19,15 @@ use tracing::{Event, Subscriber};
 
 /// An event: its target, and its fields with the message.
 #[derive(Debug, Clone)]
-struct Told {
+struct ReportedEvent {
     target: String,
     fields: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Default)]
-struct Events(Arc<Mutex<Vec<Told>>>);
+struct Events(Arc<Mutex<Vec<ReportedEvent>>>);
 
-impl Visit for Told {
+impl Visit for ReportedEvent {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.fields.insert(field.name().to_owned(), format!("{value:?}"));
     }
@@ -51,9 +51,10 @@ impl Subscriber for Events {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut told = Told { target: event.metadata().target().to_owned(), fields: BTreeMap::new() };
-        event.record(&mut told);
-        self.0.lock().expect("no panic").push(told);
+        let mut reported =
+            ReportedEvent { target: event.metadata().target().to_owned(), fields: BTreeMap::new() };
+        event.record(&mut reported);
+        self.0.lock().expect("no panic").push(reported);
     }
 
     fn enter(&self, _: &Id) {}
@@ -63,8 +64,8 @@ impl Subscriber for Events {
 
 impl Events {
     /// Returns the events of a target since the last call for it.
-    fn take(&self, target: &str) -> Vec<Told> {
-        self.0.lock().expect("no panic").extract_if(.., |told| told.target == target).collect()
+    fn take(&self, target: &str) -> Vec<ReportedEvent> {
+        self.0.lock().expect("no panic").extract_if(.., |event| event.target == target).collect()
     }
 }
 
@@ -117,8 +118,8 @@ fn options(engine: EngineKind) -> Options {
     options
 }
 
-fn field<'a>(told: &'a Told, name: &str) -> &'a str {
-    told.fields.get(name).unwrap_or_else(|| panic!("{told:?} has no {name}"))
+fn field<'a>(report: &'a ReportedEvent, name: &str) -> &'a str {
+    report.fields.get(name).unwrap_or_else(|| panic!("{report:?} has no {name}"))
 }
 
 /// Waits until the oldest open transaction is 30 ms old.
@@ -129,7 +130,7 @@ fn wait_until_old(database: &Database) {
     }
 }
 
-fn each_is_told(engine: EngineKind, events: &Events, numbers: &Numbers) {
+fn each_is_reported(engine: EngineKind, events: &Events, numbers: &Numbers) {
     // This drops the event of the engine that was tested before.
     events.take("katydid::open");
     let directory = Arc::new(MemoryDirectory::new());
@@ -152,20 +153,20 @@ fn each_is_told(engine: EngineKind, events: &Events, numbers: &Numbers) {
 
     let (conflicts, waits) = (numbers.get("katydid_conflicts_total"), numbers.get("katydid_wait_seconds"));
     match engine {
-        EngineKind::Memory => changed_is_told(&database, &table, events),
+        EngineKind::Memory => changed_is_reported(&database, &table, events),
         _ => {
-            timeout_is_told(&database, &table, events);
+            timeout_is_reported(&database, &table, events);
             assert_eq!(numbers.get("katydid_wait_seconds"), waits + 1);
         }
     }
     assert!(numbers.get("katydid_conflicts_total") > conflicts, "{engine}");
     assert!(events.take("katydid::slow_transaction").is_empty(), "none was slow");
     database.close().expect("close");
-    slow_is_told(events, numbers, directory, engine);
+    slow_is_reported(events, numbers, directory, engine);
 }
 
 /// Tests the events about a transaction that has waited too long for a lock.
-fn timeout_is_told(database: &Database, table: &Table, events: &Events) {
+fn timeout_is_reported(database: &Database, table: &Table, events: &Events) {
     let one = database.begin().expect("begin");
     one.put(table, [1], "green").expect("put");
     // The wait is on another thread, because a thread does not wait for its own transactions.
@@ -178,31 +179,31 @@ fn timeout_is_told(database: &Database, table: &Table, events: &Events) {
         });
         wait.join().expect("no panic")
     });
-    conflict_is_told(events, victim, Some(one.id().get()));
+    conflict_is_reported(events, victim, Some(one.id().get()));
 }
 
 /// Tests the events about a transaction that has read a row which another transaction changed.
-fn changed_is_told(database: &Database, table: &Table, events: &Events) {
+fn changed_is_reported(database: &Database, table: &Table, events: &Events) {
     let (one, other) = (database.begin().expect("begin"), database.begin().expect("begin"));
     other.get(table, [1]).expect("get");
     one.put(table, [1], "green").expect("put");
     one.commit().expect("commit");
     let victim = other.id().get();
     other.put(table, [2], "blue").and_then(|()| other.commit().map(|_| ())).expect_err("a conflict");
-    conflict_is_told(events, victim, None);
+    conflict_is_reported(events, victim, None);
 }
 
-fn conflict_is_told(events: &Events, victim: u64, holder: Option<u64>) {
-    let told = events.take("katydid::conflict");
-    let told = told.first().expect("a conflict was told of");
-    assert_eq!(field(told, "victim"), victim.to_string());
+fn conflict_is_reported(events: &Events, victim: u64, holder: Option<u64>) {
+    let reports = events.take("katydid::conflict");
+    let report = reports.first().expect("a conflict was reported");
+    assert_eq!(field(report, "victim"), victim.to_string());
     if let Some(holder) = holder {
-        assert_eq!(field(told, "holder"), holder.to_string());
+        assert_eq!(field(report, "holder"), holder.to_string());
     }
-    assert!(field(told, "contested").contains("fruit"), "{told:?}");
+    assert!(field(report, "contested").contains("fruit"), "{report:?}");
 }
 
-fn slow_is_told(events: &Events, numbers: &Numbers, directory: Arc<MemoryDirectory>, engine: EngineKind) {
+fn slow_is_reported(events: &Events, numbers: &Numbers, directory: Arc<MemoryDirectory>, engine: EngineKind) {
     events.take("katydid::open");
     events.take("katydid::recovery");
     let ended = numbers.get("katydid_slow_transactions_total");
@@ -216,9 +217,9 @@ fn slow_is_told(events: &Events, numbers: &Numbers, directory: Arc<MemoryDirecto
     options.advanced.slow_transaction = slow;
     options.advanced.on_recovery = Some(progress);
     let database = Database::open_in(directory, options).expect("open");
-    assert!(heard.load(Ordering::Relaxed) > 0, "the caller's own receiver is told");
+    assert!(heard.load(Ordering::Relaxed) > 0, "the caller's own receiver gets the progress");
     let phases: Vec<_> =
-        events.take("katydid::recovery").iter().map(|told| field(told, "phase").to_owned()).collect();
+        events.take("katydid::recovery").iter().map(|report| field(report, "phase").to_owned()).collect();
     assert!(phases.contains(&"redo".to_owned()), "{engine}: {phases:?}");
     // The memory engine reports a restore only after each large piece, so a small database has no
     // such event.
@@ -232,12 +233,12 @@ fn slow_is_told(events: &Events, numbers: &Numbers, directory: Arc<MemoryDirecto
     wait_until_old(&database);
     (0..2).for_each(|_| database.checkpoint().expect("a checkpoint"));
     drop(txn);
-    let told = events.take("katydid::slow_transaction");
-    let open: Vec<_> = told.iter().map(|told| field(told, "open")).collect();
+    let reports = events.take("katydid::slow_transaction");
+    let open: Vec<_> = reports.iter().map(|report| field(report, "open")).collect();
     assert_eq!(open, ["true", "false"], "{engine}: by one checkpoint, and at its end");
-    for told in &told {
-        assert!(field(told, "origin").contains(&format!("main.rs:{line}:")), "{told:?}");
-        assert!(field(told, "age_ms").parse::<u64>().expect("a number") >= 30, "{told:?}");
+    for report in &reports {
+        assert!(field(report, "origin").contains(&format!("main.rs:{line}:")), "{report:?}");
+        assert!(field(report, "age_ms").parse::<u64>().expect("a number") >= 30, "{report:?}");
     }
     assert_eq!(numbers.get("katydid_slow_transactions_total"), ended + 1);
     database.close().expect("close");
@@ -296,30 +297,32 @@ impl Directory for Slow {
     }
 }
 
-fn stall_is_told(events: &Events) {
+fn stall_is_reported(events: &Events) {
     let (watch, clock) = Watch::by_hand(Duration::from_secs(1));
     let slow = Slow { inner: MemoryDirectory::new(), watch: watch.clone(), clock };
     watch.before(Arc::new(slow)).sync().expect("sync");
-    let told = events.take("katydid::device");
-    let under_way: Vec<_> = told.iter().map(|told| field(told, "under_way")).collect();
-    assert_eq!(under_way, ["true", "false"], "{told:?}");
-    assert_eq!(field(&told[0], "lasts_ms"), "2000");
+    let reports = events.take("katydid::device");
+    let under_way: Vec<_> = reports.iter().map(|report| field(report, "under_way")).collect();
+    assert_eq!(under_way, ["true", "false"], "{reports:?}");
+    assert_eq!(field(&reports[0], "lasts_ms"), "2000");
 }
 
 #[test]
-fn each_event_is_told_with_what_it_is_about() {
+fn each_event_is_reported_with_its_fields() {
     let (events, numbers) = (Events::default(), Numbers::default());
     tracing::subscriber::set_global_default(events.clone()).expect("the first subscriber");
     assert!(metrics::set_global_recorder(numbers.clone()).is_ok());
     for engine in [EngineKind::Paged, EngineKind::Memory] {
-        each_is_told(engine, &events, &numbers);
+        each_is_reported(engine, &events, &numbers);
     }
-    stall_is_told(&events);
+    stall_is_reported(&events);
     let missing = Options { create: false, ..options(EngineKind::Paged) };
     assert!(Database::open_in(Arc::new(MemoryDirectory::new()), missing).is_err());
-    let told = events.take("katydid::open");
+    let reports = events.take("katydid::open");
     assert!(
-        told.iter().any(|told| told.fields.get("error").is_some_and(|error| error.contains("no database"))),
-        "{told:?}"
+        reports
+            .iter()
+            .any(|report| report.fields.get("error").is_some_and(|error| error.contains("no database"))),
+        "{reports:?}"
     );
 }

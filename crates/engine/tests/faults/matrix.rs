@@ -38,10 +38,10 @@ struct Acknowledged {
 type Ledger = Arc<Mutex<Acknowledged>>;
 
 fn hear<T>(ledger: &Ledger, outcome: Result<T, Error>, success: impl FnOnce(&mut Acknowledged, T)) {
-    let mut told = ledger.lock().expect("no panic");
+    let mut outcomes = ledger.lock().expect("no panic");
     match outcome {
-        Ok(value) => success(&mut told, value),
-        Err(error) if error.is_poisoned() => drop(told.causes.insert(first(&error))),
+        Ok(value) => success(&mut outcomes, value),
+        Err(error) if error.is_poisoned() => drop(outcomes.causes.insert(first(&error))),
         // The memory engine has refused the commit.
         Err(error) if error.is_retryable() => {}
         Err(other) => panic!("{other}"),
@@ -77,9 +77,9 @@ fn reader(database: &Database, table: &Table, read: Read, ledger: &Ledger) {
             Err(error) => error.is_retryable(),
         };
         let done = last || !again;
-        hear(ledger, outcome, |told, found| {
+        hear(ledger, outcome, |outcomes, found| {
             if found {
-                told.shown.insert(1);
+                outcomes.shown.insert(1);
             }
         });
         if done {
@@ -91,7 +91,7 @@ fn reader(database: &Database, table: &Table, read: Read, ledger: &Ledger) {
 
 /// Runs one caller, whose number says how it commits.
 fn writer(database: &Database, table: &Table, txn: u64, ledger: &Ledger) {
-    let acknowledge = move |told: &mut Acknowledged, _| told.acknowledged.extend([txn]);
+    let acknowledge = move |outcomes: &mut Acknowledged, _| outcomes.acknowledged.extend([txn]);
     match txn {
         1..4 => {
             hear(ledger, write(database, table, txn).and_then(Transaction::commit), acknowledge);
@@ -108,19 +108,19 @@ fn writer(database: &Database, table: &Table, txn: u64, ledger: &Ledger) {
                     Ok(open) => {
                         let ledger = ledger.clone();
                         open.commit_with(&session, move |outcome| {
-                            hear(&ledger, outcome, |told, _| told.acknowledged.extend([txn]));
+                            hear(&ledger, outcome, |outcomes, _| outcomes.acknowledged.extend([txn]));
                         });
                     }
                     Err(error) => hear(ledger, Err(error), acknowledge),
                 }
             }
-            session.drain().expect("all are told");
+            session.drain().expect("each callback gets its outcome");
             assert_eq!(session.pending(), 0);
         }
     }
 }
 
-fn check(database: &Database, told: &Acknowledged, when: &str) {
+fn check(database: &Database, outcomes: &Acknowledged, when: &str) {
     let table = database.open_table("t").expect("open table").expect("the table");
     let rows = contents(database, &table);
     for number in 0..SAFE {
@@ -136,7 +136,7 @@ fn check(database: &Database, told: &Acknowledged, when: &str) {
     for (txn, count) in &parts {
         assert_eq!(*count, PARTS.len(), "{when}: transaction {txn} is there in part");
     }
-    let lost = told.acknowledged.iter().chain(&told.shown).find(|txn| !parts.contains_key(txn));
+    let lost = outcomes.acknowledged.iter().chain(&outcomes.shown).find(|txn| !parts.contains_key(txn));
     assert_eq!(lost, None, "{when}: acknowledged or shown, and lost");
     assert_sound(&database.verify(None).expect("verify"));
 }
@@ -182,7 +182,7 @@ fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
     });
     let Acknowledged { acknowledged, shown, mut causes } =
         std::mem::take(&mut *ledger.lock().expect("no panic"));
-    let told = Acknowledged { acknowledged, shown, causes: BTreeSet::new() };
+    let outcomes = Acknowledged { acknowledged, shown, causes: BTreeSet::new() };
     assert!(!causes.is_empty(), "nobody heard of it");
     // The device works again, but nothing is written and no commit succeeds. A background call that
     // passed the gate before it shut may still arrive, but such calls come to an end.
@@ -219,7 +219,7 @@ fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
     drop((table, database));
     for (when, device) in later(&device) {
         let database = Database::open_in(device.directory(), setting.options()).expect(&when);
-        check(&database, &told, &when);
+        check(&database, &outcomes, &when);
         let table = database.open_table("t").expect("open table").expect("the table");
         database.put(&table, key("safe", 0), "safe").expect("a database like any other");
     }

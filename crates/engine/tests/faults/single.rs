@@ -61,8 +61,8 @@ fn a_failed_sync_poisons_every_way_to_commit_and_reads_go_on() {
                 .collect();
             let future = write(10).commit_async();
             let session = database.session();
-            let told = outcomes.clone();
-            write(11).commit_with(&session, move |result| told.lock().unwrap().push(result));
+            let results = outcomes.clone();
+            write(11).commit_with(&session, move |result| results.lock().unwrap().push(result));
             log_syncs_fail(&device);
             device.stall_writes(false);
             for thread in blocking {
@@ -111,7 +111,7 @@ fn a_failed_sync_poisons_every_way_to_commit_and_reads_go_on() {
 }
 
 #[test]
-fn whoever_waits_for_a_lock_when_the_device_fails_is_told() {
+fn a_waiter_for_a_lock_gets_an_error_when_the_device_fails() {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options()).unwrap();
     let table = database.table("t").unwrap();

@@ -27,12 +27,12 @@ fn a_device_that_stalls_shows_in_stat_and_loses_nothing(engine: EngineKind) {
             katydid::testing::open_watched(device.directory(), setting.options(), watch).expect("open");
         let table = database.table("t").expect("table");
         assert_eq!(database.stat().expect("stat").stalls, Stalls::default());
-        let told = AtomicUsize::new(0);
+        let acknowledged = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             device.stall_writes(true);
             let standstill = ResumeOnDrop(&device);
             for number in 0..3 {
-                let (database, table, told) = (&database, &table, &told);
+                let (database, table, acknowledged) = (&database, &table, &acknowledged);
                 scope.spawn(move || {
                     let txn = database.begin().expect("begin");
                     txn.put(table, format!("{number}"), "1").expect("put");
@@ -45,7 +45,7 @@ fn a_device_that_stalls_shows_in_stat_and_loses_nothing(engine: EngineKind) {
                             session.drain().expect("drain");
                         }
                     }
-                    told.fetch_add(1, Ordering::SeqCst);
+                    acknowledged.fetch_add(1, Ordering::SeqCst);
                 });
             }
             device.wait_stalled(1);
@@ -57,10 +57,10 @@ fn a_device_that_stalls_shows_in_stat_and_loses_nothing(engine: EngineKind) {
             let subject = &stall.subject;
             assert!(subject.starts_with("log/") || subject.starts_with("katydid.pages"), "{stall:?}");
             assert_eq!((stalls.longest, stall.lasts), (Duration::from_secs(30), Duration::from_secs(30)));
-            assert_eq!(told.load(Ordering::SeqCst), 0, "told of success while the device stands still");
+            assert_eq!(acknowledged.load(Ordering::SeqCst), 0, "acknowledged while the device stands still");
             drop(standstill);
         });
-        assert_eq!(told.load(Ordering::SeqCst), 3);
+        assert_eq!(acknowledged.load(Ordering::SeqCst), 3);
         let stalls = database.stat().expect("stat").stalls;
         assert!(stalls.count > 0 && stalls.longest == Duration::from_secs(30), "{stalls:?}");
         database.put(&table, "after", "1").expect("put");

@@ -88,18 +88,18 @@ fn transaction(database: &Database, table: &Table, session: &Session, number: u6
     Ok(())
 }
 
-fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> Result<(), Error> {
+fn live(device: &SimDevice, options: &Options, history: &mut Acknowledged) -> Result<(), Error> {
     for _ in 0..2 {
         let database = insist(|| Database::open_in(device.directory(), options.clone()))?;
         let table = insist(|| database.table("t"))?;
         let session = database.session();
         for round in 0..12 {
-            told.attempted += 1;
-            let number = told.attempted;
+            history.attempted += 1;
+            let number = history.attempted;
             // The first appends to a young log prepare its segments, so the commit may get
             // `NoSpace` too, and is then run again.
             insist(|| transaction(&database, &table, &session, number))?;
-            told.acknowledged.push(number);
+            history.acknowledged.push(number);
             if round % 6 == 5 {
                 insist(|| database.checkpoint())?;
             }
@@ -110,23 +110,23 @@ fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> Resul
     Ok(())
 }
 
-fn check(device: &SimDevice, options: &Options, told: &Acknowledged, when: &str) {
+fn check(device: &SimDevice, options: &Options, history: &Acknowledged, when: &str) {
     let database = Database::open_in(device.directory(), options.clone())
         .unwrap_or_else(|error| panic!("{when}: {error}\n{}", device.dump()));
     let found = match database.open_table("t").expect("open table") {
         Some(table) => contents(&database, &table),
         None => BTreeMap::new(),
     };
-    for number in 1..=told.attempted {
+    for number in 1..=history.attempted {
         let parts: Vec<_> = (0..2).map(|part| found.get(key(number, part).as_bytes())).collect();
         let whole = parts.iter().all(|part| part.is_some_and(|found| *found == value(number)));
         let none = parts.iter().all(Option::is_none);
         assert!(
-            whole || none && !told.acknowledged.contains(&number),
+            whole || none && !history.acknowledged.contains(&number),
             "{when}: transaction {number}: {parts:?}"
         );
     }
-    assert!(found.len() as u64 <= 2 * told.attempted);
+    assert!(found.len() as u64 <= 2 * history.attempted);
     assert_sound(&database.verify(None).expect("verify"));
 }
 
@@ -148,8 +148,8 @@ fn fail_at(options: &Options, step: u64, fault: Fault) {
             fault
         })
     });
-    let mut told = Acknowledged::default();
-    let end = live(&device, options, &mut told);
+    let mut history = Acknowledged::default();
+    let end = live(&device, options, &mut history);
     let struck = struck.lock().expect("no panic").take();
     let Some((verb, path)) = struck else { return };
     println!("step {step}: {fault:?} in {verb} {path}: {end:?}");
@@ -166,7 +166,7 @@ fn fail_at(options: &Options, step: u64, fault: Fault) {
     }
     device.heal();
     for (when, device) in later(&device) {
-        check(&device, options, &told, &when);
+        check(&device, options, &history, &when);
     }
 }
 
@@ -190,18 +190,18 @@ fn a_failure_at_any_step_loses_nothing_that_was_acknowledged(engine: EngineKind)
 /// Returns a database of several segments and pages that a crash has ended.
 fn crashed(options: &Options) -> (SimDevice, Acknowledged) {
     let device = SimDevice::new(1);
-    let mut told = Acknowledged::default();
-    live(&device, options, &mut told).expect("a life without a fault");
+    let mut history = Acknowledged::default();
+    live(&device, options, &mut history).expect("a life without a fault");
     let database = Database::open_in(device.directory(), options.clone()).expect("open");
     let table = database.table("t").expect("table");
     for _ in 0..12 {
-        told.attempted += 1;
-        let number = told.attempted;
+        history.attempted += 1;
+        let number = history.attempted;
         let txn = database.begin().expect("begin");
         txn.put(&table, key(number, 0), value(number)).expect("put");
         txn.put(&table, key(number, 1), value(number)).expect("put");
         txn.commit().expect("commit");
-        told.acknowledged.push(number);
+        history.acknowledged.push(number);
     }
     // Recovery has to undo this transaction.
     let open = database.begin().expect("begin");
@@ -209,7 +209,7 @@ fn crashed(options: &Options) -> (SimDevice, Acknowledged) {
     open.put(&table, "never", "never").expect("put");
     database.sync().expect("sync");
     device.freeze();
-    (device, told)
+    (device, history)
 }
 
 /// A file and a part of it.
@@ -218,7 +218,7 @@ type Bytes = (String, Range<u64>);
 /// Opens the database once for each read of an opening, and makes that read fail. If `stays`, all
 /// later reads of the same bytes fail too.
 fn each_read_fails(options: &Options, stays: bool) {
-    let (crashed, told) = crashed(options);
+    let (crashed, history) = crashed(options);
     let mut refused = 0;
     for nth in 0.. {
         let device = crashed.reopen_after_kill();
@@ -255,8 +255,8 @@ fn each_read_fails(options: &Options, stays: bool) {
             Err(error) => panic!("{what}: a failing read was taken for {error}"),
         }
         device.heal();
-        check(&device, options, &told, &what);
-        check(&device.reopen_with(nth, katydid_device::Survival::DropAll), options, &told, &what);
+        check(&device, options, &history, &what);
+        check(&device.reopen_with(nth, katydid_device::Survival::DropAll), options, &history, &what);
     }
     assert!(refused > 4, "only {refused} failing reads were reported");
 }

@@ -54,8 +54,8 @@ fn step(
         CommitCall::Future => drop(block_on(txn.commit_async())?),
         CommitCall::Callback => {
             let answer = Arc::new(Mutex::new(None));
-            let told = answer.clone();
-            txn.commit_with(session, move |outcome| *told.lock().expect("no panic") = Some(outcome));
+            let slot = answer.clone();
+            txn.commit_with(session, move |outcome| *slot.lock().expect("no panic") = Some(outcome));
             session.drain()?;
             let outcome = answer.lock().expect("no panic").take();
             outcome.expect("drained")?;

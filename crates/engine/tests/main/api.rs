@@ -393,11 +393,11 @@ fn an_error_that_transact_hands_out_rests_on_nothing_that_a_crash_takes_back(eng
     let writer = database.begin_with(buffered).unwrap();
     writer.put(&table, "k", "not durable yet").unwrap();
     writer.commit().unwrap();
-    let told = database.transact(|txn| {
+    let outcome = database.transact(|txn| {
         txn.put(&table, "other", "rolled back")?;
         txn.insert(&table, "k", "mine")
     });
-    assert!(matches!(told, Err(Error::KeyExists { .. })), "{told:?}");
+    assert!(matches!(outcome, Err(Error::KeyExists { .. })), "{outcome:?}");
     let device = device.reopen_with(1, Survival::DropAll);
     drop((table, database));
     let database = Database::open_in(device.directory(), options_for(engine)).unwrap();

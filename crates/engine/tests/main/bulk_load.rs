@@ -24,7 +24,7 @@ suite! {
     a_load_has_the_table_to_itself,
     a_load_is_no_part_of_a_transaction,
     a_closed_database_ends_a_load,
-    the_feed_tells_of_a_load,
+    the_feed_returns_a_load,
     loads_and_transactions_take_turns,
     a_table_that_was_emptied_keeps_changes_after_a_load,
 }
@@ -358,7 +358,7 @@ fn a_closed_database_ends_a_load(engine: EngineKind) {
     assert_eq!(database.bulk_load(&table, rows(300)).expect("load"), 300);
 }
 
-fn the_feed_tells_of_a_load(engine: EngineKind) {
+fn the_feed_returns_a_load(engine: EngineKind) {
     let (database, table) = new(engine);
     let mut changes = database.changes(&ChangesFrom::Now).expect("feed");
     database.bulk_load(&table, [("a", "1"), ("b", "2")]).expect("load");

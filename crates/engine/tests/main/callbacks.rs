@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 suite! {
-    a_refused_commit_is_told_after_those_before_it,
+    a_refused_commit_is_reported_after_those_before_it,
     a_callback_that_drains_runs_those_behind_it_in_order,
     draining_waits_for_what_callbacks_commit,
     a_callback_that_panics_loses_none_behind_it,
@@ -32,8 +32,8 @@ struct Callbacks {
 }
 
 thread_local! {
-    /// Callbacks find their session here. They cannot own a reference to it, because a callback
-    /// must be `Send` and a session is not `Sync`.
+    /// Callbacks find their session here. Callbacks cannot own a reference to the session, because
+    /// a callback must be `Send` and a session is not `Sync`.
     static SESSION: RefCell<Option<Rc<Session>>> = const { RefCell::new(None) };
 }
 
@@ -84,7 +84,7 @@ fn commit(
     });
 }
 
-fn a_refused_commit_is_told_after_those_before_it(engine: EngineKind) {
+fn a_refused_commit_is_reported_after_those_before_it(engine: EngineKind) {
     let callbacks = Callbacks::new(engine);
     let memory = Arc::new(katydid_device::MemoryDirectory::new());
     let other_engine = match engine {
@@ -151,23 +151,23 @@ fn a_callback_that_panics_loses_none_behind_it(engine: EngineKind) {
 fn callbacks_of_a_dropped_session_run(engine: EngineKind) {
     let database = Database::in_memory_with(options_for(engine)).unwrap();
     let table = database.table("t").unwrap();
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let outcomes = Arc::new(Mutex::new(Vec::new()));
     let session = database.session();
     for number in 0..20u32 {
         let txn = database.begin().unwrap();
         txn.put(&table, number.to_be_bytes(), "v").unwrap();
-        let told = told.clone();
+        let outcomes = outcomes.clone();
         txn.commit_with(&session, move |outcome| {
-            told.lock().unwrap().push((number, outcome));
+            outcomes.lock().unwrap().push((number, outcome));
             assert_ne!(number, 7, "planted");
         });
     }
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(session)));
     assert!(panic.is_err(), "the callback's panic is passed on");
-    let told = std::mem::take(&mut *told.lock().unwrap());
-    assert!(told.iter().map(|(number, _)| *number).eq(0..20), "each in its order: {told:?}");
+    let outcomes = std::mem::take(&mut *outcomes.lock().unwrap());
+    assert!(outcomes.iter().map(|(number, _)| *number).eq(0..20), "each in its order: {outcomes:?}");
     let firm = |outcome: &Result<_, Error>| matches!(outcome, Ok(_) | Err(Error::SessionDropped));
-    assert!(told.iter().all(|(_, outcome)| firm(outcome)), "{told:?}");
+    assert!(outcomes.iter().all(|(_, outcome)| firm(outcome)), "{outcomes:?}");
     database.sync().unwrap();
     assert_eq!(database.begin().unwrap().count(&table, ..).unwrap(), 20, "the commits went on");
 }
@@ -241,7 +241,7 @@ fn a_body_that_conflicts_runs_again_and_its_callback_once(engine: EngineKind) {
     let options = with_advanced(options_for(engine), |advanced| advanced.retries = u32::MAX);
     let database = Database::in_memory_with(options).unwrap();
     let table = database.table("t").unwrap();
-    let told = Arc::new(AtomicU32::new(0));
+    let reported = Arc::new(AtomicU32::new(0));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -252,10 +252,10 @@ fn a_body_that_conflicts_runs_again_and_its_callback_once(engine: EngineKind) {
                         txn.put(&table, "sum", [old + 1])?;
                         Ok(old)
                     };
-                    let told = told.clone();
+                    let reported = reported.clone();
                     let done = move |outcome: katydid::Result<_>| {
                         outcome.unwrap();
-                        told.fetch_add(1, Ordering::Relaxed);
+                        reported.fetch_add(1, Ordering::Relaxed);
                     };
                     assert!(database.transact_with(&session, add, done).unwrap() < 200);
                     session.wait_below(8).unwrap();
@@ -264,7 +264,7 @@ fn a_body_that_conflicts_runs_again_and_its_callback_once(engine: EngineKind) {
             });
         }
     });
-    assert_eq!(told.load(Ordering::Relaxed), THREADS * EACH);
+    assert_eq!(reported.load(Ordering::Relaxed), THREADS * EACH);
     assert_eq!(database.get(&table, "sum").unwrap(), Some(vec![(THREADS * EACH) as u8]));
 }
 
@@ -279,11 +279,11 @@ fn a_body_that_fails_leaves_its_callback_unrun(engine: EngineKind) {
             txn.put(&table, "k", "v")?;
             txn.insert(&table, "k", "again")
         },
-        |outcome| panic!("told {outcome:?}"),
+        |outcome| panic!("a callback ran with {outcome:?}"),
     );
     assert!(matches!(refused, Err(Error::KeyExists { .. })), "{refused:?}");
     let put = |txn: &katydid::Transaction| txn.put(&table, "k", "v");
-    let refused = database.transact_with(&foreign, put, |outcome| panic!("told {outcome:?}"));
+    let refused = database.transact_with(&foreign, put, |outcome| panic!("a callback ran with {outcome:?}"));
     assert!(matches!(refused, Err(Error::ForeignSession)), "{refused:?}");
     assert_eq!((session.pending(), foreign.pending()), (0, 0));
     assert_eq!(database.get(&table, "k").unwrap(), None);

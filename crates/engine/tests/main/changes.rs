@@ -1,6 +1,6 @@
 //! The feed, compared with the list of acknowledged commits. The feed returns each durable commit
-//! once, in the order of stamps, and nothing that was rolled back. This holds while clients commit,
-//! from any position, and after crashes. If the log is gone, the feed returns an error.
+//! once, in the order of stamps, and nothing that was rolled back. These rules hold while clients
+//! commit, from any position, and after crashes. If the log is gone, the feed returns an error.
 
 use crate::common::{self, Rng, contents, options_for, with_advanced};
 use katydid::{
@@ -20,7 +20,7 @@ suite! {
     a_commit_that_took_everything_back_is_no_gap_behind_a_position,
     nothing_is_given_before_it_is_durable,
     after_a_crash_a_consumer_goes_on_where_it_has_acknowledged,
-    a_consumer_is_listed_pins_the_log_up_to_its_bytes_and_is_told_when_it_is_lost,
+    a_consumer_is_listed_pins_the_log_up_to_its_bytes_and_fails_when_it_is_lost,
     a_transaction_that_does_not_end_holds_nobody_up,
     tables_come_and_go_in_the_feed,
     a_dropped_table_has_the_number_of_the_table_that_had_the_name_then,
@@ -310,7 +310,7 @@ fn caller(mut options: Options) -> Options {
     options
 }
 
-/// A consumer acknowledges now and then, over several crashes and checkpoints. It gets
+/// A consumer acknowledges now and then, over several crashes and checkpoints. The consumer gets
 /// unacknowledged transactions once more, all other transactions once, and all in one order.
 fn after_a_crash_a_consumer_goes_on_where_it_has_acknowledged(engine: EngineKind) {
     for seed in 0..12 {
@@ -363,7 +363,7 @@ fn after_a_crash_a_consumer_goes_on_where_it_has_acknowledged(engine: EngineKind
     }
 }
 
-fn a_consumer_is_listed_pins_the_log_up_to_its_bytes_and_is_told_when_it_is_lost(engine: EngineKind) {
+fn a_consumer_is_listed_pins_the_log_up_to_its_bytes_and_fails_when_it_is_lost(engine: EngineKind) {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
     let database = open(engine, directory.clone(), LockRelease::Early);
     let table = database.table("t").expect("table");

@@ -20,7 +20,7 @@ suite! {
     a_transaction_whose_future_is_dropped_while_the_body_runs_is_rolled_back,
     a_commit_whose_future_is_dropped_goes_on,
     a_panic_of_a_body_comes_out_of_its_future,
-    bodies_beside_close_are_committed_or_told,
+    bodies_beside_close_are_committed_or_refused,
     a_future_keeps_the_database_open_until_it_is_ready,
     inside_a_body_a_future_is_refused,
     a_view_waits_for_no_writer_and_writes_nothing,
@@ -281,12 +281,12 @@ fn a_panic_of_a_body_comes_out_of_its_future(engine: EngineKind) {
     assert_eq!(database.get(&table, "k").unwrap(), None);
 }
 
-fn bodies_beside_close_are_committed_or_told(engine: EngineKind) {
+fn bodies_beside_close_are_committed_or_refused(engine: EngineKind) {
     let directory = Arc::new(MemoryDirectory::new());
     for round in 0..10u32 {
         let database = Database::open_in(directory.clone(), options_for(engine)).unwrap();
         let table = database.table("t").unwrap();
-        let told = on_one_thread(async {
+        let committed = on_one_thread(async {
             let mut futures: Vec<_> = (0..200u32)
                 .map(|number| {
                     let (table, key) = (table.clone(), [round.to_be_bytes(), number.to_be_bytes()].concat());
@@ -316,7 +316,7 @@ fn bodies_beside_close_are_committed_or_told(engine: EngineKind) {
         drop((database, table));
         let database = Database::open_in(directory.clone(), options_for(engine)).unwrap();
         let table = database.table("t").unwrap();
-        for key in told {
+        for key in committed {
             assert!(database.contains(&table, &key).unwrap(), "{key:?} of round {round}");
         }
         database.close().unwrap();

@@ -122,17 +122,17 @@ fn a_session_of_another_opening_is_refused_and_the_commit_rolled_back(engine: En
         let Strangers { here, own, session, .. } = &strangers(engine, relation);
         let txn = here.begin().unwrap();
         txn.put(own, "k", "lost").unwrap();
-        let told: Arc<Mutex<Vec<_>>> = Arc::default();
-        let sink = told.clone();
+        let seen: Arc<Mutex<Vec<_>>> = Arc::default();
+        let sink = seen.clone();
         txn.commit_with(session, move |outcome| sink.lock().unwrap().push(outcome));
-        assert!(told.lock().unwrap().is_empty(), "a callback runs when the session is polled, not before");
+        assert!(seen.lock().unwrap().is_empty(), "a callback runs when the session is polled, not before");
         assert_eq!(session.pending(), 1, "{relation}");
         // The transaction's locks are released already.
         here.put(own, "k", "1").unwrap();
         assert_eq!(session.poll(), 1, "{relation}");
         assert_eq!(session.pending(), 0, "{relation}");
-        let told = std::mem::take(&mut *told.lock().unwrap());
-        assert!(matches!(told[..], [Err(Error::ForeignSession)]), "{relation}: {told:?}");
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        assert!(matches!(seen[..], [Err(Error::ForeignSession)]), "{relation}: {seen:?}");
         assert_eq!(text(here.get(own, "k").unwrap()), "1", "{relation}");
     }
 }

@@ -73,12 +73,12 @@ fn while_another_thread_holds(
     work: impl FnOnce(katydid::TxnId),
 ) {
     std::thread::scope(|scope| {
-        let (told, holds) = mpsc::channel();
+        let (holding, holds) = mpsc::channel();
         let (done, is_done) = mpsc::channel::<()>();
         scope.spawn(move || {
             let txn = database.begin().expect("begin");
             txn.put(table, key, "held").expect("put");
-            told.send(txn.id()).expect("the test is there");
+            holding.send(txn.id()).expect("the test is there");
             let _sender_gone = is_done.recv();
         });
         let holder = holds.recv().expect("the holder is there");
@@ -190,7 +190,7 @@ fn a_table_that_the_threads_own_transaction_uses_is_not_dropped(engine: EngineKi
 }
 
 #[test]
-fn what_waits_for_the_threads_own_transaction_is_told_so() {
+fn a_wait_for_the_threads_own_transaction_is_refused() {
     let (_folder, database, table) = open(EngineKind::Paged, FOR_EVER);
     let own = database.begin().expect("begin");
     own.put(&table, "k", "1").expect("put");
@@ -224,17 +224,17 @@ fn what_waits_for_the_threads_own_transaction_is_told_so() {
 }
 
 #[test]
-fn a_wait_for_another_thread_that_waits_for_this_one_is_told_so() {
+fn a_wait_for_another_thread_that_waits_for_this_one_is_refused() {
     let (_folder, database, table) = open(EngineKind::Paged, FOR_EVER);
     let own = database.begin().expect("begin");
     own.put(&table, "mine", "1").expect("put");
     std::thread::scope(|scope| {
-        let (told, holds) = mpsc::channel();
+        let (holding, holds) = mpsc::channel();
         let (database, table) = (&database, &table);
         let other = scope.spawn(move || {
             let txn = database.begin()?;
             txn.put(table, "theirs", "1")?;
-            told.send(()).expect("the test is there");
+            holding.send(()).expect("the test is there");
             txn.put(table, "mine", "1")?;
             txn.commit()
         });

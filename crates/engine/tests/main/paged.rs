@@ -223,7 +223,7 @@ fn a_range_waits_for_the_commits_it_has_read_and_hardly_for_others() {
     let mut reads = Vec::new();
     for seen in [90..101, 100..101, 100..110, 103..107] {
         let (commit, waits) = read_waits(&database, &table, seen.clone());
-        assert!(waits, "{seen:?} was told before it was durable");
+        assert!(waits, "a read of {seen:?} was acknowledged before the values were durable");
         reads.push(commit);
     }
     // A few of these reads may wait, because a key may share a bucket with a key that was written.
@@ -231,7 +231,7 @@ fn a_range_waits_for_the_commits_it_has_read_and_hardly_for_others() {
     assert!(others.count() > 15, "ranges of keys that nobody has written wait");
     write(200, None);
     let (commit, waits) = read_waits(&database, &table, 195..205);
-    assert!(waits, "that a key is gone was told before it was durable");
+    assert!(waits, "a read of a deleted key was acknowledged before the deletion was durable");
     reads.push(commit);
     device.stall_writes(false);
     for commit in commits.into_iter().chain(reads) {

@@ -84,7 +84,7 @@ fn a_crash_leaves_one_of_the_two_names(engine: EngineKind) {
         database.put(&table, "k", "v").unwrap();
         let before = device.steps();
         device.crash_at(before + step);
-        let told = database.rename_table("old", "new");
+        let outcome = database.rename_table("old", "new");
         let is_over = device.steps() < before + step;
         device.freeze();
         drop((table, database));
@@ -93,10 +93,10 @@ fn a_crash_leaves_one_of_the_two_names(engine: EngineKind) {
         let names = database.tables().unwrap();
         let table = database.open_table(&names[0]).unwrap().unwrap();
         assert_eq!(database.get(&table, "k").unwrap().as_deref(), Some(&b"v"[..]), "step {step}");
-        match (&*names, told) {
+        match (&*names, outcome) {
             ([name], Ok(true)) if name == "new" => new += 1,
             ([name], Err(_)) if name == "new" || name == "old" => old += 1,
-            (names, told) => panic!("step {step}: {names:?} after {told:?}"),
+            (names, outcome) => panic!("step {step}: {names:?} after {outcome:?}"),
         }
         if is_over {
             break;

@@ -368,7 +368,7 @@ fn the_oldest_view_is_given_up_and_no_writer_fails() {
 }
 
 #[test]
-fn a_transaction_that_writes_more_than_may_be_kept_is_told_to_later_views() {
+fn later_views_cannot_read_tables_of_a_transaction_that_writes_more_than_may_be_kept() {
     let (database, table) = filled(with_limit(64 << 10), 10);
     let other = database.table("other").unwrap();
     database.put(&other, "k", "v").unwrap();

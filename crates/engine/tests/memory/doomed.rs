@@ -65,7 +65,7 @@ fn transact_runs_again_instead_of_telling_of_a_key_that_its_reads_exclude() {
 }
 
 #[test]
-fn insert_tells_an_explicit_transaction_of_a_conflict_instead_of_a_key_that_its_reads_exclude() {
+fn insert_returns_a_conflict_to_an_explicit_transaction_instead_of_a_key_that_its_reads_exclude() {
     type Before = fn(&Jobs, &Transaction);
     let key = 7u64.to_be_bytes();
     let looks: [Before; 4] = [
@@ -138,7 +138,7 @@ fn a_range_that_goes_on_after_a_refusal_is_validated_before_the_next_one() {
 }
 
 #[test]
-fn a_key_that_exists_beside_all_that_was_read_is_told_of_and_the_transaction_goes_on() {
+fn a_key_that_exists_beside_all_that_was_read_is_reported_and_the_transaction_goes_on() {
     let database = open();
     let table = database.table("t").unwrap();
     (0..50u64).for_each(|number| database.put(&table, number.to_be_bytes(), "there").unwrap());
@@ -229,12 +229,12 @@ fn what_a_failed_body_has_written_is_rolled_back_and_counted() {
     assert_eq!(after.transactions_active, 0);
 }
 
-/// Number of threads. It is greater than the number of processors, so that threads are preempted in
-/// the middle of transactions.
+/// Number of threads. This number is greater than the number of processors, so that threads are
+/// preempted in the middle of transactions.
 const THREADS: u64 = 8;
 
 #[test]
-fn threads_that_claim_jobs_are_never_told_that_one_is_claimed_which_they_saw_ready() {
+fn threads_that_claim_jobs_never_find_one_claimed_which_they_saw_ready() {
     const JOBS: u64 = 1500;
     let jobs = Jobs::new(0..JOBS);
     let claimed = AtomicU64::new(0);
@@ -267,7 +267,7 @@ fn threads_that_claim_jobs_are_never_told_that_one_is_claimed_which_they_saw_rea
 }
 
 #[test]
-fn threads_that_look_for_stock_are_never_told_that_there_is_none() {
+fn threads_that_look_for_stock_never_find_none() {
     const PLACES: u64 = 6;
     let database = open();
     let stock = database.table("stock").unwrap();

@@ -78,7 +78,7 @@ fn a_durable_get_of_a_key_that_a_buffered_commit_has_deleted_waits_for_it() {
 }
 
 #[test]
-fn what_a_durable_reader_is_told_by_a_write_is_durable() {
+fn what_a_write_shows_to_a_durable_reader_is_durable() {
     deleted_without_being_durable(&["b"], Access::ReadWrite, |txn, table| txn.delete(table, "b"));
     deleted_without_being_durable(&["b"], Access::ReadWrite, |txn, table| {
         match txn.insert(table, "b", "new") {

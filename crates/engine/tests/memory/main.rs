@@ -433,7 +433,7 @@ fn a_database_closed_with_open_transactions_has_nothing_of_them() {
 }
 
 #[test]
-fn recovery_tells_how_far_it_is_and_ends_with_all_of_it() {
+fn recovery_reports_its_progress_and_ends_with_the_whole_amount() {
     let device = SimDevice::new(1);
     // Only one checkpoint is taken, by a call, and it decides how much is restored and how much is
     // replayed.
@@ -449,8 +449,8 @@ fn recovery_tells_how_far_it_is_and_ends_with_all_of_it() {
     (0..300).for_each(|number| database.put(&table, key(number), [8; 1000]).unwrap());
     let device = device.reopen_after_crash(1);
     drop(database);
-    let told: Arc<Mutex<Vec<(Phase, u64, u64)>>> = Arc::default();
-    let seen = told.clone();
+    let reports: Arc<Mutex<Vec<(Phase, u64, u64)>>> = Arc::default();
+    let seen = reports.clone();
     let receiver: RecoveryProgress =
         Arc::new(move |phase, done, of| seen.lock().unwrap().push((phase, done, of)));
     let options =
@@ -458,11 +458,11 @@ fn recovery_tells_how_far_it_is_and_ends_with_all_of_it() {
     let database = Database::open_in(device.directory(), options).unwrap();
     let table = database.table("t").unwrap();
     assert!((0..300).all(|number| database.get(&table, key(number)).unwrap() == Some(vec![8; 1000])));
-    let told = told.lock().unwrap();
-    assert!(told.iter().all(|(_, done, of)| done <= of), "{told:?}");
-    let is_told = |wanted, least| {
-        told.iter().any(|(phase, done, of)| *phase == wanted && *done > least && *of < 2 * least)
+    let reports = reports.lock().unwrap();
+    assert!(reports.iter().all(|(_, done, of)| done <= of), "{reports:?}");
+    let is_reported = |wanted, least| {
+        reports.iter().any(|(phase, done, of)| *phase == wanted && *done > least && *of < 2 * least)
     };
-    assert!(is_told(Phase::Restore, 100_000), "{told:?}");
-    assert!(is_told(Phase::Redo, 300_000), "how much it was is known in the end: {told:?}");
+    assert!(is_reported(Phase::Restore, 100_000), "{reports:?}");
+    assert!(is_reported(Phase::Redo, 300_000), "how much it was is known in the end: {reports:?}");
 }

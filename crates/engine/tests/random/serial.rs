@@ -91,7 +91,7 @@ fn body(
     reads_only: bool,
     length: Length,
     done: &mut Done,
-    told: &mut Vec<Done>,
+    readers: &mut Vec<Done>,
 ) -> Result<(), Error> {
     let mut nth = 0;
     let mut in_force = None;
@@ -154,7 +154,7 @@ fn body(
                         if !done.writes.contains_key(&key) {
                             done.exists.push(key);
                         }
-                        told.push(Done { writes: BTreeMap::new(), ..done.clone() });
+                        readers.push(Done { writes: BTreeMap::new(), ..done.clone() });
                     }
                     Err(error) => return Err(error),
                 }
@@ -181,7 +181,7 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
     let mut random = Rng::with_seed(seed.wrapping_mul(31) + thread);
     let session: Session = database.session();
     let finished: Arc<Mutex<Vec<Done>>> = Arc::default();
-    let mut told = Vec::new();
+    let mut readers = Vec::new();
     for nth in 0..setting.transactions {
         let mut done = Done { id: thread * setting.transactions + nth + 1, ..Done::default() };
         let reads_only = random.u32(0..4) == 0;
@@ -191,7 +191,7 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
         let mut txn = database.begin_with(options).expect("begin");
         let is_long = access == Access::ReadOnly && random.bool();
         let length = if is_long { Length::Long } else { Length::Short };
-        match body(&mut txn, table, &mut random, setting.keys, reads_only, length, &mut done, &mut told) {
+        match body(&mut txn, table, &mut random, setting.keys, reads_only, length, &mut done, &mut readers) {
             Ok(()) => {}
             Err(error) => {
                 assert!(error.is_retryable(), "{error}");
@@ -217,7 +217,7 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
     // Each `insert` that found its key present adds one more reader to the history, under a number
     // that no writer has.
     let first = (setting.threads + 1 + thread * setting.transactions) * 1000;
-    for (mut reader, number) in told.into_iter().zip(first..) {
+    for (mut reader, number) in readers.into_iter().zip(first..) {
         reader.reads.retain(|(_, seen)| seen.is_none_or(|(writer, _)| writer != reader.id));
         reader.id = number;
         finished.push(reader);
@@ -262,7 +262,7 @@ fn check(history: &[Done]) {
     for (reader, done) in history.iter().enumerate() {
         for key in &done.exists {
             let first = versions.get(key.as_slice()).and_then(|list| list.first());
-            let (_, tag) = first.unwrap_or_else(|| panic!("{} was told of a key that none wrote", done.id));
+            let (_, tag) = first.unwrap_or_else(|| panic!("{} found a key that none wrote", done.id));
             if tag.0 != done.id {
                 edges[place[&tag.0]].push((reader, "wr"));
             }
@@ -411,7 +411,7 @@ fn the_checker_finds_a_lost_update_and_write_skew() {
     assert!(std::panic::catch_unwind(|| check_last(&serial, &BTreeMap::new())).is_err());
     // Both keys are always written together, so a transaction whose `insert` finds `b` must not
     // have missed `a`.
-    let told = Done { exists: vec![b"b".to_vec()], ..done(7, 0, vec![(b"a", None)], Vec::new()) };
+    let reader = Done { exists: vec![b"b".to_vec()], ..done(7, 0, vec![(b"a", None)], Vec::new()) };
     let both = done(1, 10, Vec::new(), vec![(b"a", (1, 1)), (b"b", (1, 1))]);
-    assert!(std::panic::catch_unwind(|| check(&[told, both])).is_err());
+    assert!(std::panic::catch_unwind(|| check(&[reader, both])).is_err());
 }

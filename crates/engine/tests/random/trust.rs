@@ -146,9 +146,9 @@ fn lives(end: End, part: &'static str, store: Store) -> Option<(SimDevice, Rows)
             });
         }
     }
-    let told = live(&device, store);
+    let acknowledged = live(&device, store);
     let is_wanted = matches!(end, End::Dies(_)) || failed.load(Ordering::Relaxed);
-    is_wanted.then(|| (device.reopen_after_kill(), told))
+    is_wanted.then(|| (device.reopen_after_kill(), acknowledged))
 }
 
 /// Ends a process; the next one opens, commits, and perhaps takes a checkpoint that the machine's
@@ -255,7 +255,7 @@ fn what_a_failed_sync_left_of_a_control_file_survives_a_crash_of_the_next_openin
     live(&whole, store);
     let mut failed = 0;
     for step in 0..whole.steps() {
-        let Some((left, told)) = lives(End::SyncFails(step), "control", store) else { continue };
+        let Some((left, acknowledged)) = lives(End::SyncFails(step), "control", store) else { continue };
         failed += 1;
         let (mut crashed, mut at) = (true, 0);
         while crashed {
@@ -266,7 +266,7 @@ fn what_a_failed_sync_left_of_a_control_file_survives_a_crash_of_the_next_openin
             crashed = device.is_crashed();
             drop(outcome);
             for seed in 0..3 {
-                has(&device.reopen_after_crash(first.wrapping_add(seed)), &told, store);
+                has(&device.reopen_after_crash(first.wrapping_add(seed)), &acknowledged, store);
             }
             at += 1;
         }

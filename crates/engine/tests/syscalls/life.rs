@@ -229,8 +229,8 @@ fn attempt(
         0 => drop(txn.commit()?),
         1 => drop(block_on(txn.commit_async())?),
         _ => {
-            let (told, outcome) = std::sync::mpsc::channel();
-            txn.commit_with(session, move |outcome| told.send(outcome).expect("the client waits"));
+            let (sender, outcome) = std::sync::mpsc::channel();
+            txn.commit_with(session, move |outcome| sender.send(outcome).expect("the client waits"));
             session.drain()?;
             outcome.recv().expect("drained")?;
         }

@@ -140,8 +140,8 @@ impl Case {
 /// A process of a life. Does nothing in an ordinary run.
 #[test]
 fn child() {
-    let Ok(told) = std::env::var(CHILD) else { return };
-    let (words, folder) = told.split_once('\n').expect("words and a folder");
+    let Ok(description) = std::env::var(CHILD) else { return };
+    let (words, folder) = description.split_once('\n').expect("words and a folder");
     let words: Vec<&str> = words.split(' ').collect();
     let (process, words) = words.split_last().expect("words");
     let (is_striped, words) = words.split_last().expect("words");

@@ -60,7 +60,7 @@ fn inserts_count_and_end() {
 }
 
 #[test]
-fn ends_when_told_to_and_keeps_intervals() {
+fn ends_when_stopped_and_keeps_intervals() {
     let store = MemoryStore::default();
     let stop = AtomicBool::new(false);
     let plan = Plan {

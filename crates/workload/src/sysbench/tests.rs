@@ -22,7 +22,7 @@ fn state(store: &MemoryStore) -> State {
 }
 
 #[test]
-fn rows_and_index_agree_whoever_runs_it() {
+fn rows_and_index_agree_with_every_plan() {
     for (threads, in_flight) in [(1, 1), (4, 1), (3, 20)] {
         let store = MemoryStore { conflict_every: 7, refuse_every: 11, ..Default::default() };
         let plan = Plan { threads, in_flight, ..Default::default() };

@@ -34,7 +34,7 @@ fn key(table: usize, key: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_population_is_the_same_for_a_seed_whoever_loads_it() {
+fn the_population_is_the_same_for_a_seed_with_any_number_of_threads() {
     let store = loaded();
     state(&store).check(&Counts::loaded(&SMALL, SEED)).unwrap();
     let again = MemoryStore { conflict_every: 5, refuse_every: 3, ..Default::default() };
@@ -46,7 +46,7 @@ fn the_population_is_the_same_for_a_seed_whoever_loads_it() {
 }
 
 #[test]
-fn the_register_is_consistent_whoever_runs_it_and_every_acknowledged_change_is_there() {
+fn the_register_is_consistent_with_every_plan_and_every_acknowledged_change_is_there() {
     for (threads, in_flight) in [(1, 1), (4, 1), (3, 20)] {
         let map = loaded().map.into_inner().unwrap();
         let store =

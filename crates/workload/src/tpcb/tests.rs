@@ -29,7 +29,7 @@ fn totals(store: &MemoryStore) -> Totals {
 }
 
 #[test]
-fn all_sums_are_the_same_whoever_runs_it() {
+fn all_sums_are_the_same_with_every_plan() {
     for (threads, in_flight) in [(1, 1), (4, 1), (4, 50)] {
         let store = MemoryStore { conflict_every: 7, ..Default::default() };
         run(&store, &TpcbLoad::new(&SMALL), 2, in_flight, u64::MAX);

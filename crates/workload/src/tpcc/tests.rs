@@ -70,7 +70,7 @@ fn the_population_is_the_standards_and_the_same_for_a_seed() {
 }
 
 #[test]
-fn conditions_hold_whoever_runs_it_and_every_acknowledged_order_is_there() {
+fn conditions_hold_with_every_plan_and_every_acknowledged_order_is_there() {
     for mix in [Mix::Standard, Mix::Pair] {
         for (threads, in_flight) in [(1, 1), (4, 1), (3, 20)] {
             let store = MemoryStore { conflict_every: 7, refuse_every: 11, ..loaded_without_conflicts() };

@@ -253,7 +253,7 @@ fn a_length_that_is_not_there_is_refused_before_it_is_allocated() {
 }
 
 #[test]
-fn files_of_others_and_newer_ones_are_told_apart() {
+fn foreign_and_newer_files_are_distinguished() {
     let directory = MemoryDirectory::new();
     let ours = folder(&directory);
     write(&ours, 1, &few(1)).expect("write");

@@ -69,7 +69,7 @@ fn run(folder: &Path, engine: EngineKind, log: LogKind, enough: usize) -> [Optio
         .spawn()
         .expect("a child");
     let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-    let (mut told, mut count) = ([None; THREADS as usize], 0);
+    let (mut printed, mut count) = ([None; THREADS as usize], 0);
     // A line that was in the pipe when the child died is an acknowledged commit too.
     for line in stdout.split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).into_owned();
@@ -77,7 +77,7 @@ fn run(folder: &Path, engine: EngineKind, log: LogKind, enough: usize) -> [Optio
         let ["acknowledged", thread, number] = words[..] else { continue };
         // The last line may have been cut.
         let (Ok(thread), Ok(number)) = (thread.parse::<usize>(), number.parse::<u64>()) else { continue };
-        told[thread] = told[thread].max(Some(number));
+        printed[thread] = printed[thread].max(Some(number));
         count += 1;
         if count == enough {
             child.kill().expect("a child that runs");
@@ -85,7 +85,7 @@ fn run(folder: &Path, engine: EngineKind, log: LogKind, enough: usize) -> [Optio
     }
     let status = child.wait().expect("the child has ended");
     assert!(count >= enough && !status.success(), "it ended by itself, {status}");
-    told
+    printed
 }
 
 fn survives(engine: EngineKind) {
@@ -93,15 +93,15 @@ fn survives(engine: EngineKind) {
     for log in common::kinds_in_nvram() {
         let folder = tempfile::tempdir().expect("folder");
         for round in 0..3 {
-            let told = run(folder.path(), engine, log, rng.usize(100..900));
+            let printed = run(folder.path(), engine, log, rng.usize(100..900));
             let context = format!("{log}, round {round}");
             let database = Database::open_with(folder.path(), options(engine, log)).expect(&context);
             let table = database.open_table("t").expect("open table").expect("the table");
             let found = contents(&database, &table);
-            for (thread, told) in (0..).zip(told) {
+            for (thread, printed) in (0..).zip(printed) {
                 let last = found.get(format!("last-{thread}").as_bytes());
                 let last = last.map(|last| u64::from_le_bytes(last[..].try_into().expect("a number")));
-                assert!(last >= told, "{context}: thread {thread} was told {told:?}, found {last:?}");
+                assert!(last >= printed, "{context}: thread {thread} printed {printed:?}, found {last:?}");
                 let Some(last) = last else { continue };
                 for number in last.saturating_sub(39)..=last {
                     let row = &found[&key(thread * 1000 + number % 40)];
@@ -118,11 +118,11 @@ fn survives(engine: EngineKind) {
 }
 
 #[test]
-fn a_killed_process_has_lost_nothing_that_it_told_of_paged() {
+fn a_killed_process_has_lost_nothing_that_it_printed_paged() {
     survives(EngineKind::Paged);
 }
 
 #[test]
-fn a_killed_process_has_lost_nothing_that_it_told_of_memory() {
+fn a_killed_process_has_lost_nothing_that_it_printed_memory() {
     survives(EngineKind::Memory);
 }

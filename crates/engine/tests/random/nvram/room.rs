@@ -30,8 +30,8 @@ macro_rules! paged {
 }
 
 paged! {
-    a_transaction_larger_than_the_log_is_told_so_and_can_end_either_way,
-    whoever_holds_the_logs_head_is_named_and_can_go_on,
+    a_transaction_larger_than_the_log_gets_log_full_and_can_end_either_way,
+    the_transaction_that_keeps_the_log_is_named_and_can_go_on,
     nobody_waits_for_a_transaction_that_waits_for_him,
     all_who_have_written_can_roll_back_when_the_log_is_full,
     a_full_log_of_unfinished_transactions_is_opened_again,
@@ -65,7 +65,7 @@ fn pinned_by(error: &Error) -> katydid::TxnId {
     }
 }
 
-fn a_transaction_larger_than_the_log_is_told_so_and_can_end_either_way() {
+fn a_transaction_larger_than_the_log_gets_log_full_and_can_end_either_way() {
     let (directory, options) = (in_memory(), alone());
     let database = open(&directory, &options);
     let table = database.table("t").unwrap();
@@ -91,7 +91,7 @@ fn a_transaction_larger_than_the_log_is_told_so_and_can_end_either_way() {
     common::assert_sound(&database.verify(None).unwrap());
 }
 
-fn whoever_holds_the_logs_head_is_named_and_can_go_on() {
+fn the_transaction_that_keeps_the_log_is_named_and_can_go_on() {
     let (directory, options) = (in_memory(), alone());
     let database = open(&directory, &options);
     let table = database.table("t").unwrap();

@@ -248,7 +248,7 @@ fn what_was_read_and_is_not_durable_is_depended_on() {
 }
 
 #[test]
-fn a_transaction_whose_log_failed_is_told_of_to_whoever_meets_it() {
+fn each_transaction_that_finds_a_version_in_doubt_gets_the_log_failure() {
     let (store, _) = store(hand());
     let table = table(&store);
     let mut writer = begin(&store);

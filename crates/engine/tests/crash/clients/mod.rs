@@ -374,7 +374,7 @@ fn crash(
     let (device, engine) = (machine.device.clone(), machine.engine());
     let mut logs: Vec<Log> = (0..clients).map(|_| Log::default()).collect();
     let database = machine.open(seed).expect("open");
-    let table = database.table("crowd").expect("table");
+    let table = database.table("items").expect("table");
     let deleters = Deleters::default();
     let in_nvram = database.stat().expect("stat").log.kind.in_nvram();
     let judge = Judge { device: device.clone(), engine, in_nvram };
@@ -391,7 +391,7 @@ fn crash(
     device.freeze();
     drop((table, database));
     let (_, database) = crate::recover(machine, random, seed);
-    let table = database.open_table("crowd").expect("open table").expect("the table is there");
+    let table = database.open_table("items").expect("open table").expect("the table is there");
     let rows = crate::common::contents(&database, &table);
     check::check(&rows, &logs, engine);
     crate::common::assert_sound(&database.verify(None).expect("verify"));
