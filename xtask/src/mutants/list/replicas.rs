@@ -1,7 +1,8 @@
 //! Mutants of replicas: acknowledgements, votes, reads and snapshots.
 
 use super::tests::{
-    APPENDS, CALLER, CLUSTERS, ELECTIONS, FRAMES, LONG_WAITS, MEMBERS, PLACE, REPLICA_OPTIONS, SILENT_SENDERS,
+    APPENDS, CALLER, CLUSTERS, ELECTIONS, FRAMES, LONG_WAITS, LOST_LOGS, MEMBERS, PLACE, REPLICA_OPTIONS,
+    SILENT_SENDERS,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -103,5 +104,40 @@ pub const LIST: &[Mutant] = &[
         old: "if !self.status().voters.contains(&to) {",
         new: "if to == 0 {",
         tests: MEMBERS,
+    },
+    Mutant {
+        name: "a member is added before it has the log",
+        file: "crates/replica/src/group.rs",
+        old: "self.waiting.member_has(id, index).await",
+        new: "match index {\n            0 => self.waiting.member_has(id, index).await,\n            _ => Ok(()),\n        }",
+        tests: MEMBERS,
+    },
+    Mutant {
+        name: "a replica that lost its log votes again",
+        file: "crates/replica/src/group.rs",
+        old: "(machine.applied(), vote)",
+        new: "(machine.applied().filter(|applied| applied.index == 0), vote)",
+        tests: LOST_LOGS,
+    },
+    Mutant {
+        name: "tries at a named leader use up the turns of other addresses",
+        file: "crates/replica/src/caller.rs",
+        old: "return leader.clone();\n        }\n        let address",
+        new: "*nth += 1;\n            return leader.clone();\n        }\n        let address",
+        tests: CALLER,
+    },
+    Mutant {
+        name: "a replica may wait for all voters as long as its client",
+        file: "crates/replica/src/caller.rs",
+        old: "(left - ANSWER.min(left / 4))",
+        new: "left",
+        tests: CALLER,
+    },
+    Mutant {
+        name: "a client waits for all voters during one try only",
+        file: "crates/replica/src/caller.rs",
+        old: "if committed.unconfirmed.is_empty() || Instant::now() + pause >= deadline {",
+        new: "if committed.index > 0 || Instant::now() + pause >= deadline {",
+        tests: CALLER,
     },
 ];
