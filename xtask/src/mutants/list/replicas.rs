@@ -2,7 +2,7 @@
 
 use super::tests::{
     APPENDS, CALLER, CLUSTERS, ELECTIONS, FRAMES, LONG_WAITS, LOST_LOGS, MEMBERS, PLACE, REPLICA_OPTIONS,
-    SILENT_SENDERS,
+    REPLICA_STORE, SILENT_SENDERS,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -139,5 +139,26 @@ pub const LIST: &[Mutant] = &[
         old: "if committed.unconfirmed.is_empty() || Instant::now() + pause >= deadline {",
         new: "if committed.index > 0 || Instant::now() + pause >= deadline {",
         tests: CALLER,
+    },
+    Mutant {
+        name: "a call goes on after its client has disconnected",
+        file: "crates/replica/src/server.rs",
+        old: "_ = wire.next() => return Err(LinkError::Closed),",
+        new: "() = std::future::pending() => return Err(LinkError::Closed),",
+        tests: MEMBERS,
+    },
+    Mutant {
+        name: "a snapshot is installed in a closed store",
+        file: "crates/replica/src/store.rs",
+        old: "*self.is_closed() = true;",
+        new: "drop(self.is_closed());",
+        tests: REPLICA_STORE,
+    },
+    Mutant {
+        name: "an entry does not wait for the reader that fills the memory",
+        file: "crates/replica/src/store.rs",
+        old: "if held_by.is_some_and(|reader| Some(reader) != own.get()) =>",
+        new: "if held_by.is_none() && own.get().is_none() =>",
+        tests: REPLICA_STORE,
     },
 ];

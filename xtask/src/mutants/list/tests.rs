@@ -87,6 +87,7 @@ pub const RECOVER: &[&str] = &["-p", "katydid-wal", "--lib", "recover::"];
 pub const RELEASE: &[&str] = &["-p", "katydid", "--test", "crash", "release_"];
 pub const REPAIR: &[&str] = &["-p", "katydid-cli", "--test", "main", "repair::"];
 pub const REPLICA_OPTIONS: &[&str] = &["-p", "katydid-replica", "--lib", "options::tests"];
+pub const REPLICA_STORE: &[&str] = &["-p", "katydid-replica", "--lib", "store::tests"];
 pub const ROTATION: &[&str] = &["-p", "katydid-wal", "--test", "main", "rotation::"];
 pub const SEQUENCES: &[&str] = &["-p", "katydid", "--test", "main", "sequences::"];
 pub const SILENT_SENDERS: &[&str] = &["-p", "katydid-replica", "--lib", "a_snapshot_whose_next_part"];
