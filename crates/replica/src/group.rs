@@ -27,6 +27,7 @@ use futures_util::future::BoxFuture;
 use katydid_raft_log::RaftLog;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
+use openraft::raft::linearizable_read::Linearizer;
 use openraft::{BasicNode, ChangeMembers, Raft, RaftLogReader, ReadPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -36,6 +37,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
+/// Maximum time that a read at the leader waits for a majority.
+const READ_WAIT: Duration = Duration::from_secs(10);
 /// Maximum number of rows that one call of a client gets.
 pub(crate) const ROWS_MAX: u32 = 10_000;
 /// Bytes of rows after which the answer to a client's range call ends.
@@ -253,13 +256,25 @@ impl Group {
     }
 
     /// Confirms by a majority that this replica leads, and waits until it has applied all that was
-    /// committed when the call began. Returns the index up to which the replica has applied.
+    /// committed when the call began. Returns the index up to which the replica has applied. After
+    /// [`READ_WAIT`] the error is [`Error::NoQuorum`]: a majority whose disks stand still answers
+    /// the leader, and commits nothing.
     pub(crate) async fn linearize(&self) -> Result<u64> {
-        let raft = self.raft();
-        let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
-        let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
-        let ready = linearizer.await_ready(raft).await.map_err(stopped)?;
-        Ok(ready.read_log_id().log_id().index)
+        within(self.waiting.replica, READ_WAIT, async {
+            let linearizer = self.read_linearizer(READ_WAIT).await?;
+            let ready = linearizer.await_ready(self.raft()).await.map_err(stopped)?;
+            Ok(ready.read_log_id().log_id().index)
+        })
+        .await
+    }
+
+    /// Asks a majority whether this replica leads.
+    async fn read_linearizer(&self, wait: Duration) -> Result<Linearizer<Types>> {
+        within(self.waiting.replica, wait, async {
+            let linearizer = self.raft().get_read_linearizer(ReadPolicy::ReadIndex).await;
+            linearizer.map_err(|error| self.read_failed(error))
+        })
+        .await
     }
 
     /// Returns a view of the applied state if this replica knows that the state is at most `max`
@@ -292,10 +307,7 @@ impl Group {
 
     /// Confirms by a majority that the leadership of a certifier has not ended.
     pub(crate) async fn confirm(&self, certifier: &Certifier, wait: Duration) -> Result<()> {
-        let confirmed = self.raft().get_read_linearizer(ReadPolicy::ReadIndex);
-        let confirmed = tokio::time::timeout(wait, confirmed).await;
-        let linearizer = confirmed.map_err(|_| self.no_quorum("a majority did not answer in time"))?;
-        let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
+        let linearizer = self.read_linearizer(wait).await?;
         match linearizer.read_log_id().log_id().leader_id == *certifier.leadership() {
             true => Ok(()),
             false => Err(self.no_quorum("its leadership has ended, and another has begun")),
@@ -335,8 +347,7 @@ impl Group {
             }
             // A new leadership needs a new certifier, and the state must have all entries before
             // the first entry of the leadership.
-            let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
-            let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
+            let linearizer = self.read_linearizer(wait).await?;
             let ready = linearizer.try_await_ready(raft, Some(wait.min(WAIT_MAX))).await.map_err(stopped)?;
             let Ok(ready) = ready else {
                 return Err(self.no_quorum("it has not applied the entries before its election yet"));
@@ -480,4 +491,38 @@ fn rows(
 
 pub(crate) fn stopped(fatal: impl fmt::Display) -> Error {
     Error::Stopped { reason: fatal.to_string() }
+}
+
+/// Returns the outcome of `confirming`, or the error [`Error::NoQuorum`] after `wait`.
+async fn within<T>(
+    replica: ReplicaId,
+    wait: Duration,
+    confirming: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::time::timeout(wait.min(WAIT_MAX), confirming).await.unwrap_or_else(|_| {
+        let reason = format!("a majority did not confirm it within {} ms", wait.as_millis());
+        Err(Error::NoQuorum { replica, reason })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, ready};
+
+    #[test]
+    fn a_read_that_no_majority_confirms_ends_with_an_error() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.expect("a runtime");
+        runtime.block_on(async {
+            let begun = Instant::now();
+            let confirmed = within(2, READ_WAIT, ready(Ok(7))).await;
+            assert_eq!((confirmed.expect("it is confirmed"), begun.elapsed()), (7, Duration::ZERO));
+            let error = within(2, READ_WAIT, pending::<Result<()>>()).await;
+            assert_eq!(begun.elapsed().as_secs(), READ_WAIT.as_secs());
+            let text = error.expect_err("nothing confirms it").to_string();
+            assert!(text.starts_with("replica 2 could not confirm that it leads"), "{text}");
+            assert!(text.ends_with("within 10000 ms"), "{text}");
+        });
+    }
 }

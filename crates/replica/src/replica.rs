@@ -289,8 +289,8 @@ impl Replica {
     /// before the call. The leader confirms by a majority that it leads.
     ///
     /// # Errors
-    /// The error of `body`; [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Engine`],
-    /// [`Error::Row`], [`Error::Stopped`], [`Error::Closed`].
+    /// The error of `body`; [`Error::NotLeader`], [`Error::NoQuorum`] after at most 10 seconds,
+    /// [`Error::Engine`], [`Error::Row`], [`Error::Stopped`], [`Error::Closed`].
     pub fn read<T, E: From<Error>>(&self, body: impl FnOnce(&ReadView) -> Result<T, E>) -> Result<T, E> {
         let group = self.group();
         self.run(async move { group.linearize().await })?;
