@@ -145,7 +145,7 @@ impl Outcome {
 }
 
 impl Stage<'_> {
-    fn tell(&self, line: &str) -> Result<()> {
+    fn print(&self, line: &str) -> Result<()> {
         if self.json { Ok(()) } else { say(line) }
     }
 
@@ -155,26 +155,26 @@ impl Stage<'_> {
         client.initialize(&self.replicas.addresses[&1], &self.replicas.addresses).map_err(failed)?;
         let first = self.replicas.leader(&client)?;
         let dir = self.replicas.dir.display().to_string();
-        self.tell(&format!("replicas 1, 2 and 3 run in {dir}; replica {first} leads"))?;
+        self.print(&format!("replicas 1, 2 and 3 run in {dir}; replica {first} leads"))?;
         let count = self.lines.len();
-        self.tell(&format!("{clients} clients load the {} lines of {name}", grouped(count as u64)))?;
+        self.print(&format!("{clients} clients load the {} lines of {name}", grouped(count as u64)))?;
 
         let (next, lines) = (AtomicUsize::new(0), self.lines);
-        let (told, heard) = channel();
+        let (sender, receiver) = channel();
         std::thread::scope(|scope| {
             for _ in 0..clients {
-                let (client, next, told) = (client.clone(), &next, told.clone());
+                let (client, next, sender) = (client.clone(), &next, sender.clone());
                 scope.spawn(move || {
-                    if let Err(failure) = load(&client, lines, next, &told) {
+                    if let Err(failure) = load(&client, lines, next, &sender) {
                         // The receiver is dropped if another client has failed before.
-                        let _told = told.send(Err(failure));
+                        let _may_be_dropped = sender.send(Err(failure));
                     }
                 });
             }
-            drop(told);
+            drop(sender);
             let mut acknowledged = 0;
             let (mut killed_at, mut at_kill, mut failover) = (None, 0, None);
-            for ack in heard {
+            for ack in receiver {
                 let ack: Acknowledged = ack.inspect_err(|_| {
                     // This makes the other clients end at their next line.
                     next.store(count, Ordering::Relaxed);
@@ -184,7 +184,7 @@ impl Stage<'_> {
                     self.replicas.kill(first)?;
                     (killed_at, at_kill) = (Some(Instant::now()), acknowledged);
                     let so_far = grouped(acknowledged as u64);
-                    self.tell(&format!(
+                    self.print(&format!(
                         "{so_far} acknowledged; replica {first}, the leader, is killed (kill -9)"
                     ))?;
                 }
@@ -193,9 +193,9 @@ impl Stage<'_> {
                 if let (None, Some(at)) = (failover, killed_at.filter(|at| ack.begun > *at)) {
                     failover = Some(at.elapsed());
                     let ms = at.elapsed().as_millis();
-                    self.tell(&format!("the first commit after the kill is acknowledged {ms} ms later"))?;
+                    self.print(&format!("the first commit after the kill is acknowledged {ms} ms later"))?;
                     self.replicas.again(first)?;
-                    self.tell(&format!("replica {first} runs again"))?;
+                    self.print(&format!("replica {first} runs again"))?;
                 }
             }
             let Some(failover) = failover else {
@@ -204,7 +204,7 @@ impl Stage<'_> {
             let leader = self.replicas.leader(&client)?;
             let missing = self.compare(&client, leader)?;
             let all = grouped(acknowledged as u64);
-            self.tell(&format!(
+            self.print(&format!(
                 "{all} lines acknowledged, {} missing; all replicas are equal",
                 grouped(missing)
             ))?;
@@ -239,7 +239,7 @@ impl Stage<'_> {
                 rows.get(&key(*number)).is_some_and(|value| value.as_slice() == **line)
             };
             let here = self.lines.iter().enumerate().filter(is_there).count();
-            self.tell(&format!("replica {id}: {} lines", grouped(here as u64)))?;
+            self.print(&format!("replica {id}: {} lines", grouped(here as u64)))?;
             missing += (self.lines.len() - here) as u64;
         }
         Ok(missing)
@@ -255,7 +255,7 @@ fn load(
     client: &Client,
     lines: &[&[u8]],
     next: &AtomicUsize,
-    told: &Sender<Result<Acknowledged>>,
+    sender: &Sender<Result<Acknowledged>>,
 ) -> Result<()> {
     let mut id = RequestId { client: client.open_client().map_err(failed)?, sequence: 0 };
     let options = WriteOptions { wait: PATIENCE, ..WriteOptions::default() };
@@ -266,7 +266,7 @@ fn load(
         let begun = Instant::now();
         id.sequence += 1;
         client.write(id, WriteSet::default().put(TABLE, key(line), text), options).map_err(failed)?;
-        if told.send(Ok(Acknowledged { begun })).is_err() {
+        if sender.send(Ok(Acknowledged { begun })).is_err() {
             return Ok(());
         }
     }
@@ -325,11 +325,11 @@ impl Replicas {
     /// Waits for a leader, and returns its number.
     fn leader(&self, client: &Client) -> Result<ReplicaId> {
         wait_for("the replicas elect no leader", || {
-            let told = self.addresses.iter().map(|(id, address)| (*id, client.status(address)));
+            let statuses = self.addresses.iter().map(|(id, address)| (*id, client.status(address)));
             let leads = |(id, status): (ReplicaId, katydid_replica::Result<Status>)| {
                 status.is_ok_and(|status| status.role == Role::Leader).then_some(id)
             };
-            told.into_iter().find_map(leads)
+            statuses.into_iter().find_map(leads)
         })
     }
 

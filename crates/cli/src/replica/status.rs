@@ -30,7 +30,7 @@ pub struct StatusCommand {
 struct Member {
     id: Option<ReplicaId>,
     address: String,
-    told: katydid_replica::Result<Status>,
+    answer: katydid_replica::Result<Status>,
     lag: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl StatusCommand {
     pub fn run(self) -> Result<()> {
         let members = ask(&self.group.client()?);
         let printed = self.print(&members);
-        // The exit code tells of a missing leader even if no program reads the output.
+        // A missing leader sets the exit code even if no program reads the output.
         match members.iter().any(Member::leads) {
             true => printed,
             false => Err(Failure::failed("no leader answers")),
@@ -66,16 +66,16 @@ impl StatusCommand {
 fn ask(client: &Client) -> Vec<Member> {
     let mut members: Vec<Member> = Vec::new();
     let mut ask = |id: Option<ReplicaId>, address: &str| {
-        let told = client.status(address);
-        let id = told.as_ref().map_or(id, |status| Some(status.id));
+        let answer = client.status(address);
+        let id = answer.as_ref().map_or(id, |status| Some(status.id));
         if let Some(known) = members.iter_mut().find(|member| member.id.is_some() && member.id == id) {
-            if known.told.is_err() {
-                known.told = told;
+            if known.answer.is_err() {
+                known.answer = answer;
             }
             return None;
         }
-        let named = told.as_ref().ok().map(|status| status.members.clone());
-        members.push(Member { id, address: address.to_owned(), told, lag: None });
+        let named = answer.as_ref().ok().map(|status| status.members.clone());
+        members.push(Member { id, address: address.to_owned(), answer, lag: None });
         named
     };
     let mut named: BTreeMap<ReplicaId, String> = BTreeMap::new();
@@ -90,7 +90,7 @@ fn ask(client: &Client) -> Vec<Member> {
     }
     // If several replicas report that they lead, the leader is the one with the highest term.
     let leader =
-        members.iter().filter(|member| member.leads()).filter_map(|member| member.told.as_ref().ok());
+        members.iter().filter(|member| member.leads()).filter_map(|member| member.answer.as_ref().ok());
     let lags = leader.max_by_key(|status| status.term).map(Status::lags).unwrap_or_default();
     for member in &mut members {
         // If an address did not answer, the number comes from the other members' lists.
@@ -104,12 +104,12 @@ fn ask(client: &Client) -> Vec<Member> {
 
 impl Member {
     fn leads(&self) -> bool {
-        self.told.as_ref().is_ok_and(|status| status.role == Role::Leader)
+        self.answer.as_ref().is_ok_and(|status| status.role == Role::Leader)
     }
 
     /// Returns the reason why the member does not answer or has stopped.
     fn failure(&self) -> Option<String> {
-        let failure = match &self.told {
+        let failure = match &self.answer {
             Ok(status) => format!("the replica has stopped: {}", status.stopped.as_ref()?),
             Err(error) => error.to_string(),
         };
@@ -117,7 +117,7 @@ impl Member {
     }
 
     fn json(&self) -> Value {
-        match &self.told {
+        match &self.answer {
             Ok(status) => json!({
                 "id": status.id,
                 "address": self.address,
@@ -146,15 +146,15 @@ fn table(members: &[Member]) -> Vec<Vec<String>> {
     let head = ["replica", "role", "term", "leader", "last", "committed", "applied", "lag", "address"];
     let shown = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
     let row = |member: &Member| {
-        let told = member.told.as_ref().ok();
+        let answer = member.answer.as_ref().ok();
         vec![
             shown(member.id),
-            told.map_or("no answer".to_owned(), |status| status.role.to_string()),
-            shown(told.map(|status| status.term)),
-            shown(told.and_then(|status| status.leader)),
-            shown(told.map(|status| status.last_index)),
-            shown(told.map(|status| status.committed)),
-            shown(told.map(|status| status.applied)),
+            answer.map_or("no answer".to_owned(), |status| status.role.to_string()),
+            shown(answer.map(|status| status.term)),
+            shown(answer.and_then(|status| status.leader)),
+            shown(answer.map(|status| status.last_index)),
+            shown(answer.map(|status| status.committed)),
+            shown(answer.map(|status| status.applied)),
             shown(member.lag),
             member.address.clone(),
         ]
@@ -169,13 +169,13 @@ mod tests {
     #[test]
     fn the_failure_of_a_stopped_member_is_printed() {
         let member = |stopped: Value| {
-            let told = json!({
+            let answer = json!({
                 "id": 2, "role": "Follower", "term": 7, "leader": 1, "last_index": 9, "committed": 9,
                 "applied": 8, "purged": 0, "voters": [1, 2], "members": {}, "matched": {},
                 "stopped": stopped,
             });
-            let told = serde_json::from_value(told).expect("a status");
-            Member { id: Some(2), address: "b:1".to_owned(), told: Ok(told), lag: None }
+            let answer = serde_json::from_value(answer).expect("a status");
+            Member { id: Some(2), address: "b:1".to_owned(), answer: Ok(answer), lag: None }
         };
         assert_eq!(member(Value::Null).failure(), None);
         let failure = member("no space left on the device".into()).failure();
