@@ -30,7 +30,8 @@ pub struct PagedOptions {
     /// ([`device::memory_limit`](crate::device::memory_limit)), and for at least 16 MiB. The share
     /// is a quarter with [`Method::Buffered`], because the system's page cache holds pages as well,
     /// and half with other methods. If the system does not report its memory, 0 stands for 256 MiB.
-    /// The cache takes memory as pages are read. Set this option if the process opens several
+    /// The cache takes memory as pages are read. Maps from keys to pages take up to 1/16 of
+    /// `cache_bytes` in addition. Set this option if the process opens several
     /// databases, or needs the memory for other work.
     pub cache_bytes: usize,
     /// Method of reading and writing pages. Default: [`Method::Buffered`], through the system's

@@ -30,7 +30,7 @@ use crate::paged::log_room::Waiter;
 use crate::paged::pool::Pool;
 use crate::paged::table::PagedTable;
 use crate::paged::transaction::PagedTransaction;
-use crate::paged::tree::{Batch, BatchValue, LeafHints, ScanRequest, Tree};
+use crate::paged::tree::{Batch, BatchValue, ScanRequest, Shortcuts, Tree};
 use crate::paged::views::Versions;
 use crate::paged::writer::{DoRecords, Writer};
 use crate::report::{VerifyProgress, VerifyReport};
@@ -76,7 +76,7 @@ impl PagedDatabase {
         let table = Arc::new(PagedTable {
             tree,
             space,
-            hints: LeafHints::new(),
+            shortcuts: Shortcuts::new(),
             versions: Arc::new(Versions::new(tree.table)),
             dropped: AtomicBool::new(false),
         });

@@ -197,7 +197,7 @@ impl WalBarrier for LogBarrier {
 impl Engine {
     /// The pages, as trees use them.
     pub(crate) fn pages(&self) -> Pages<'_> {
-        Pages { pool: &self.pool, space: &self.space, hint: None }
+        Pages { pool: &self.pool, space: &self.space, shortcuts: None }
     }
 
     /// Fails if the database was closed, or was shut off for a bug.

@@ -23,6 +23,9 @@
 //!    key precedes this record in the log, and undo finds the keys in the table.
 //! 4. A load that is given up frees its tree. If the freeing fails, the next load of the table or
 //!    the next opening frees the tree.
+//! 5. No shortcut to a leaf (`tree::shortcuts`) from before the end of a load is used after its
+//!    begin, because the table has a second tree meanwhile, and the leaves of the tree that is
+//!    freed keep their bytes.
 
 use crate::engine::{Engine as _, EngineLoad, EngineTransaction};
 use crate::error::{Error, Result};
@@ -50,6 +53,8 @@ const COMMIT_PAGES: u64 = 8;
 pub(crate) struct PagedLoad {
     database: PagedDatabase,
     table: Arc<PagedTable>,
+    /// Dropped before `lock`, which releases the table's lock: invariant 5.
+    _begun: WithoutShortcuts,
     /// The transaction that has the table's exclusive lock. This transaction itself changes
     /// nothing.
     lock: PagedTransaction,
@@ -85,6 +90,23 @@ impl ChangeWriter for LoadRecords<'_> {
     }
 }
 
+/// A table whose leaves are reached without shortcuts: invariant 5. The table's exclusive lock is
+/// held.
+struct WithoutShortcuts(Arc<PagedTable>);
+
+impl WithoutShortcuts {
+    fn begin(table: &Arc<PagedTable>) -> Self {
+        table.shortcuts.begin_load();
+        WithoutShortcuts(table.clone())
+    }
+}
+
+impl Drop for WithoutShortcuts {
+    fn drop(&mut self) {
+        self.0.shortcuts.end_load();
+    }
+}
+
 impl PagedLoad {
     /// Locks the table, and creates the load's tree.
     pub(super) fn begin(database: &PagedDatabase, table: &Arc<PagedTable>) -> Result<PagedLoad> {
@@ -105,11 +127,12 @@ impl PagedLoad {
         if !table.tree.is_empty(&engine.pool)? {
             return Err(Error::TableNotEmpty { name: table.space.name().to_string() });
         }
+        let begun = WithoutShortcuts::begin(table);
         let tree = database.make_load_tree(table.tree.table)?;
         let load = TreeLoad::new(&engine.pool, tree);
         drop(call);
         let (database, table) = (database.clone(), table.clone());
-        Ok(PagedLoad { database, table, lock, tree, load, is_empty: true, is_over: false })
+        Ok(PagedLoad { database, table, _begun: begun, lock, tree, load, is_empty: true, is_over: false })
     }
 
     fn commit(&mut self) -> Result<()> {
@@ -130,8 +153,6 @@ impl PagedLoad {
         if engine.exchange_loaded(self.table.tree, self.tree).is_err() {
             return Err(engine.poison("a bulk load is committed, and its table could not get its keys"));
         }
-        // The hints lead to leaves of the former tree.
-        self.table.hints.forget();
         engine.views.loaded(&self.table.versions);
         drop(room);
         // Invariant 4 covers a failure.

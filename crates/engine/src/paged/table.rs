@@ -4,7 +4,9 @@ use crate::engine::EngineTable;
 use crate::error::{Error, Result};
 use crate::ids::TableId;
 use crate::lock::LockSpace;
-use crate::paged::tree::{LeafHints, Tree};
+use crate::paged::page::Value;
+use crate::paged::pool::Pool;
+use crate::paged::tree::{InMemory, Shortcuts, Tree};
 use crate::paged::views::Versions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct PagedTable {
     pub(crate) tree: Tree,
     pub(crate) space: Arc<LockSpace>,
-    pub(crate) hints: LeafHints,
+    pub(crate) shortcuts: Shortcuts,
     /// Former values of the table's keys, for views.
     pub(crate) versions: Arc<Versions>,
     /// True once the record that drops the table has its position in the log. The dropping thread
@@ -30,6 +32,56 @@ impl PagedTable {
             return Err(Error::TableDropped { name: self.space.name().to_string() });
         }
         Ok(())
+    }
+}
+
+/// Reading one key, by a shortcut to its leaf if there is one. The caller holds no page's latch.
+impl PagedTable {
+    /// Calls `see` with the value that the leaf has for `key`, or with `None` if there is no such
+    /// key. The leaf's latch is held meanwhile.
+    #[inline]
+    pub(crate) fn look<R>(
+        &self,
+        pool: &Pool,
+        key: &[u8],
+        see: impl FnOnce(Option<Value<'_>>) -> R,
+    ) -> Result<R> {
+        let page = self.tree.leaf_by_route(pool, &self.shortcuts, key)?;
+        Ok(see(page.leaf()?.get(key)))
+    }
+
+    /// Returns a copy of the value of `key`, read from its chain if it is long. The caller's lock
+    /// on the key keeps the chain from being freed.
+    pub(crate) fn get_copy(&self, pool: &Pool, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let page = self.tree.leaf_by_route(pool, &self.shortcuts, key)?;
+        self.tree.copy_value(pool, page, key)
+    }
+
+    /// Calls `see` as [`PagedTable::look`] does, if the leaf is in memory.
+    pub(crate) fn look_in_memory<R>(
+        &self,
+        pool: &Pool,
+        key: &[u8],
+        see: impl FnOnce(Option<Value<'_>>) -> R,
+    ) -> Result<InMemory<R>> {
+        Ok(match self.tree.leaf_in_memory_by_route(pool, &self.shortcuts, key)? {
+            InMemory::Found(page) => InMemory::Found(see(page.leaf()?.get(key))),
+            InMemory::Missing(leaf) => InMemory::Missing(leaf),
+        })
+    }
+
+    /// Returns a copy of the value of `key`, if its leaf is in memory. In all else it works like
+    /// [`PagedTable::get_copy`].
+    pub(crate) fn get_copy_in_memory(&self, pool: &Pool, key: &[u8]) -> Result<InMemory<Option<Vec<u8>>>> {
+        match self.tree.leaf_in_memory_by_route(pool, &self.shortcuts, key)? {
+            InMemory::Found(page) => self.tree.copy_value(pool, page, key).map(InMemory::Found),
+            InMemory::Missing(leaf) => Ok(InMemory::Missing(leaf)),
+        }
+    }
+
+    /// Returns whether the table has `key`.
+    pub(crate) fn contains(&self, pool: &Pool, key: &[u8]) -> Result<bool> {
+        self.look(pool, key, |value| value.is_some())
     }
 }
 

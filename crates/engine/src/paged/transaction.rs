@@ -29,7 +29,7 @@ use crate::paged::own_writes::OwnWrites;
 use crate::paged::pool::Pool;
 use crate::paged::range::PagedRange;
 use crate::paged::table::PagedTable;
-use crate::paged::tree::{InMemory, Pages, Previous, Tree};
+use crate::paged::tree::{InMemory, Pages, Previous};
 use crate::paged::unfinished::{Ending, Unended};
 use crate::paged::unlocked::UnlockedRange;
 use crate::paged::views::{TxnImages, View};
@@ -180,11 +180,11 @@ impl PagedTransaction {
         table: &PagedTable,
         key: &[u8],
         mode: PointMode,
-        look: impl FnOnce(&Tree, &Pool, &[u8]) -> Result<R>,
+        look: impl FnOnce(&PagedTable, &Pool, &[u8]) -> Result<R>,
     ) -> Result<R> {
         self.enter(table)?;
         self.lock_key(table, key, mode)?;
-        let seen = look(&table.tree, &self.inner.engine.pool, key)?;
+        let seen = look(table, &self.inner.engine.pool, key)?;
         self.await_read_durability()?;
         Ok(seen)
     }
@@ -211,7 +211,7 @@ impl PagedTransaction {
                 view.get_in_memory(&engine.views, &engine.pool, table, key)
             });
         }
-        self.read(table, key, PointMode::Shared, Tree::get_copy_in_memory)
+        self.read(table, key, PointMode::Shared, PagedTable::get_copy_in_memory)
     }
 
     /// Number of keys whose leaves are worth reading together; at least 1.
@@ -422,7 +422,7 @@ impl EngineTransaction for PagedTransaction {
             return self
                 .read_through(table, key, |view, engine| view.get(&engine.views, &engine.pool, table, key));
         }
-        self.read(table, key, PointMode::Shared, Tree::get_copy)
+        self.read(table, key, PointMode::Shared, PagedTable::get_copy)
     }
 
     /// Reads first the keys whose leaves are in memory, then the other leaves together, then the
@@ -461,11 +461,11 @@ impl EngineTransaction for PagedTransaction {
                 view.contains(&engine.views, &engine.pool, table, key)
             });
         }
-        self.read(table, key, PointMode::Shared, Tree::contains)
+        self.read(table, key, PointMode::Shared, PagedTable::contains)
     }
 
     fn get_for_update(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.read(table, key, PointMode::Update, Tree::get_copy)
+        self.read(table, key, PointMode::Update, PagedTable::get_copy)
     }
 
     fn put(&mut self, table: &Arc<PagedTable>, key: &[u8], value: &[u8]) -> Result<()> {
@@ -498,7 +498,7 @@ impl EngineTransaction for PagedTransaction {
 
     fn delete(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<bool> {
         let previous = self.write(table, key, |engine, writer| {
-            table.tree.delete(engine.pages(), key, &mut forward(engine, writer, table))
+            table.tree.delete(pages(engine, table), key, &mut forward(engine, writer, table))
         })?;
         if previous.existed
             && let Some(locks) = &mut self.locks
@@ -628,9 +628,9 @@ fn forward<'a>(engine: &'a Engine, writer: &'a mut Writer, table: &'a PagedTable
     DoRecords { engine, writer, versions: Some(&table.versions) }
 }
 
-/// The table's pages, with the calling thread's hint.
+/// The table's pages, with the shortcuts to its leaves.
 fn pages<'a>(engine: &'a Engine, table: &'a PagedTable) -> Pages<'a> {
-    Pages { hint: Some(table.hints.mine()), ..engine.pages() }
+    Pages { shortcuts: Some(&table.shortcuts), ..engine.pages() }
 }
 
 impl Drop for PagedTransaction {

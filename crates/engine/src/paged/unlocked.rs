@@ -120,7 +120,7 @@ impl UnlockedRange {
                     continue;
                 };
                 // The entry may have been deleted or changed since it was copied.
-                let value = self.table.tree.get_copy(&engine.pool, key)?;
+                let value = self.table.get_copy(&engine.pool, key)?;
                 transaction.depend_on(grant.depends_on);
                 if let Some(value) = value {
                     self.given = (key.to_vec(), value);

@@ -215,3 +215,40 @@ fn a_load_without_its_table_is_freed() {
     let space = database.paged().engine().space.stat();
     assert_eq!(space.pages - space.free, 3, "header, map and catalog");
 }
+
+/// The pages of a load are pages that the table had before, and a view reads beside the load.
+#[test]
+fn a_view_sees_no_key_of_a_load_by_an_old_way_to_its_page() {
+    let mut options = options(Access::ReadWrite);
+    options.engine =
+        PagedOptions { page_bytes: 4096, cache_bytes: 1 << 20, ..PagedOptions::default() }.into();
+    let database = Database::open_in(SimDevice::new(1).directory(), options).expect("open");
+    let table = database.table("t").expect("table");
+    let rows: Vec<_> = (0..10_000u32).map(|number| (number.to_be_bytes(), [7; 50])).collect();
+    for chunk in rows.chunks(100) {
+        let put =
+            |txn: &crate::Transaction| chunk.iter().try_for_each(|(key, value)| txn.put(&table, key, value));
+        database.transact(put).expect("put");
+    }
+    let read = |view: &crate::Transaction| {
+        rows.iter().filter(|(key, _)| view.get(&table, key).expect("get").is_some()).count()
+    };
+    let view = database.begin_read_only().expect("a view");
+    assert_eq!([read(&view), read(&view)], [rows.len(); 2]);
+    view.commit().expect("the end");
+    database.transact(|txn| txn.clear(&table)).expect("clear");
+    database.checkpoint().expect("checkpoint");
+    let inside = database.paged();
+    let loaded = inside.open_table("t").expect("open table").expect("the table");
+    let mut load = inside.load(&loaded).expect("load");
+    let view = database.begin_read_only().expect("a view");
+    for (key, value) in &rows {
+        load.push(key, value).expect("push");
+    }
+    assert_eq!(read(&view), 0);
+    load.finish().expect("finish");
+    assert_eq!(read(&view), 0);
+    view.commit().expect("the end");
+    let view = database.begin_read_only().expect("a view");
+    assert_eq!([read(&view), read(&view)], [rows.len(); 2]);
+}

@@ -3,7 +3,8 @@
 //! Threads: every thread that calls the engine reads and changes pages here. A thread that needs
 //! room, the page writer and the checkpointer write pages back, one batch at a time. Modules:
 //! `frame` (room for a page), `guard` (a latched page), `shard` (page tables and clock), `load`
-//! (from the device), `evict` (making room), `flush` (to the device).
+//! (from the device), `evict` (making room), `flush` (to the device), `aside` (memory besides the
+//! frames).
 //!
 //! Invariants:
 //!
@@ -25,6 +26,7 @@
 //!
 //! What a crash leaves is described in `double_write`.
 
+mod aside;
 mod barrier;
 mod evict;
 mod flush;
@@ -35,6 +37,7 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use aside::Aside;
 pub(crate) use barrier::WalBarrier;
 pub(crate) use guard::{NewPage, PageRead, PageWrite};
 
@@ -43,6 +46,7 @@ use super::page::PageId;
 use crate::Lsn;
 use crate::error::Result;
 use crate::latch::{Mutex, read_arc, write_arc};
+use aside::AsideTotal;
 use crossbeam_utils::CachePadded;
 use frame::{Frame, FrameShared};
 use katydid_device::{File, Slab};
@@ -77,6 +81,7 @@ pub(crate) struct Pool {
     /// Number of clock steps; modulo `SHARDS` it is the next shard.
     turn: AtomicUsize,
     flusher: Mutex<flush::Flusher>,
+    aside: Arc<AsideTotal>,
     counters: Counters,
 }
 
@@ -132,9 +137,21 @@ impl Pool {
             ready: Mutex::default(),
             turn: AtomicUsize::new(0),
             flusher: Mutex::new(flush::Flusher::new(double_write, page_bytes, capacity)),
+            aside: Arc::new(AsideTotal::new(capacity * page_bytes)),
             counters: Counters::default(),
             file,
         }
+    }
+
+    /// Number of frames that the pool may have.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Counts `bytes` of memory besides the frames, until the returned value is dropped. Returns
+    /// `None` if all this memory would take more than 1/16 of the cache's size.
+    pub(crate) fn set_aside(&self, bytes: usize) -> Option<Aside> {
+        Aside::take(&self.aside, bytes)
     }
 
     /// Number of bytes in a page.

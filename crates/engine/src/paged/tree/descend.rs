@@ -48,17 +48,26 @@ impl<'a> Target<'a> {
     }
 }
 
+/// Outcome of a read that reads no leaf from the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InMemory<R> {
+    Found(R),
+    /// The leaf that the read needs is not in memory.
+    Missing(PageId),
+}
+
+/// Returns whether a page is a page of this table's trees, at this level.
+#[inline]
+pub(super) fn is_node(page: &[u8], table: TableId, level: u8) -> bool {
+    let kind = if level == 0 { Kind::Leaf } else { Kind::Inner };
+    header::level(page) == level && header::table(page) == table && header::kind(page) == Some(kind)
+}
+
 /// Checks that a page belongs to this tree and this level. Levels descend by one, so every descent
 /// ends.
 #[inline]
 pub(super) fn expect_node(page: &[u8], table: TableId, level: u8) -> Result<()> {
-    if header::level(page) == level && header::table(page) == table {
-        let kind = header::kind(page);
-        if kind == Some(if level == 0 { Kind::Leaf } else { Kind::Inner }) {
-            return Ok(());
-        }
-    }
-    Err(wrong_node(page, table, level))
+    if is_node(page, table, level) { Ok(()) } else { Err(wrong_node(page, table, level)) }
 }
 
 #[cold]
@@ -117,6 +126,22 @@ impl Tree {
             page = next;
         }
         Ok(page)
+    }
+
+    /// The leaf of `key`, latched shared, if it is in memory. Waits for its latch.
+    pub(super) fn leaf_in_memory(&self, pool: &Pool, key: &[u8]) -> Result<InMemory<PageRead>> {
+        let parent = self.page_for_read(pool, Target::Key(key), 1)?;
+        if header::level(&parent) == 0 {
+            return Ok(InMemory::Found(parent));
+        }
+        let leaf = parent.inner()?.child_for(key);
+        let page = match pool.try_read(leaf) {
+            Some(page) => page,
+            None if !pool.is_in_memory(leaf) => return Ok(InMemory::Missing(leaf)),
+            None => pool.read(leaf)?,
+        };
+        expect_node(&page, self.table, 0)?;
+        Ok(InMemory::Found(page))
     }
 
     /// Returns the leaf of `key`, latched exclusively. The pages above it were latched shared.

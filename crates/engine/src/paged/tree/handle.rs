@@ -2,7 +2,7 @@
 //!
 //! The types are plain values; any thread may use them.
 
-use super::hint::LeafHint;
+use super::shortcuts::Shortcuts;
 use crate::paged::page::PageId;
 use crate::paged::pool::Pool;
 use crate::paged::space::Space;
@@ -14,9 +14,8 @@ use std::sync::Arc;
 pub(crate) struct Pages<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) space: &'a Arc<Space>,
-    /// The hint of the caller's thread for this table. `None` if changes always descend from the
-    /// root.
-    pub(crate) hint: Option<&'a LeafHint>,
+    /// Shortcuts to the table's leaves, if the caller has them.
+    pub(crate) shortcuts: Option<&'a Shortcuts>,
 }
 
 /// A table's tree.

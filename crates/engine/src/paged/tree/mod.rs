@@ -2,10 +2,11 @@
 //! is made.
 //!
 //! Runs on any thread; a tree has no state of its own but the id of its root, which never moves.
-//! Modules: `descend` (from the root to a leaf), `hint` (the leaf last changed), `read`, `cursor`
-//! and `batch` (scanning), `write` (one key), `room` (splitting), `shrink` (merging), `structure`
-//! (one record for several pages), `chain` (long values), `lifecycle` (creating and dropping
-//! trees), `load` (building a tree from sorted keys), `undo`, `verify`.
+//! Modules: `descend` (from the root to a leaf), `shortcuts` (to a leaf without a descent), `hint`
+//! and `routes` (kinds of shortcuts), `read`, `cursor` and `batch` (scanning), `write` (one key),
+//! `room` (splitting), `shrink` (merging), `structure` (one record for several pages), `chain`
+//! (long values), `lifecycle` (creating and dropping trees), `load` (building a tree from sorted
+//! keys), `undo`, `verify`.
 //!
 //! Invariants:
 //!
@@ -43,6 +44,8 @@ mod lifecycle;
 mod load;
 mod read;
 mod room;
+mod routes;
+mod shortcuts;
 mod shrink;
 mod structure;
 #[cfg(test)]
@@ -55,11 +58,11 @@ mod writer;
 pub(crate) use batch::{Batch, BatchValue};
 pub(crate) use chain::{Chain, read_chain};
 pub(crate) use cursor::{LeafEntries, Lens, ScanRequest};
+pub(crate) use descend::InMemory;
 pub(crate) use handle::{Pages, Tree};
-pub(crate) use hint::LeafHints;
 pub(crate) use lifecycle::free_after_commit;
 pub(crate) use load::TreeLoad;
-pub(crate) use read::InMemory;
+pub(crate) use shortcuts::Shortcuts;
 pub(crate) use undo::apply_undo;
 pub(crate) use verify::{Reached, verify_maps};
 pub(crate) use write::Previous;

@@ -110,7 +110,7 @@ impl Tree {
         writer: &mut dyn ChangeWriter,
     ) -> Result<Previous> {
         loop {
-            let mut page = self.leaf_by_hint(pages.pool, pages.hint, key)?;
+            let mut page = self.leaf_by_shortcut(pages.pool, pages.shortcuts, key)?;
             let leaf = page.leaf()?;
             match leaf.search(key) {
                 Ok(_) if presence == Presence::Absent => return Err(Error::key_exists(key)),
@@ -227,7 +227,7 @@ impl Tree {
         undo: UndoPart,
         writer: &mut dyn ChangeWriter,
     ) -> Result<Previous> {
-        let mut page = self.leaf_for_write(pages.pool, key)?;
+        let mut page = self.leaf_by_shortcut(pages.pool, pages.shortcuts, key)?;
         let leaf = page.leaf()?;
         let Ok(slot) = leaf.search(key) else { return Ok(Previous::default()) };
         let previous = Previous::of(leaf.value(slot));

@@ -117,7 +117,7 @@ impl View {
         table: &PagedTable,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>> {
-        let seen = table.tree.look(pool, key, |value| self.seen(table, key, value));
+        let seen = table.look(pool, key, |value| self.seen(table, key, value));
         let value = seen.and_then(|seen| self.value(views, pool, table, key, seen));
         self.judged(views, table, value)
     }
@@ -130,7 +130,7 @@ impl View {
         table: &PagedTable,
         key: &[u8],
     ) -> Result<InMemory<Option<Vec<u8>>>> {
-        let seen = table.tree.look_in_memory(pool, key, |value| self.seen(table, key, value));
+        let seen = table.look_in_memory(pool, key, |value| self.seen(table, key, value));
         let value = seen.and_then(|seen| match seen {
             InMemory::Found(seen) => self.value(views, pool, table, key, seen).map(InMemory::Found),
             InMemory::Missing(leaf) => Ok(InMemory::Missing(leaf)),
@@ -154,7 +154,7 @@ impl View {
         table: &PagedTable,
         key: &[u8],
     ) -> Result<bool> {
-        let found = table.tree.look(pool, key, |value| {
+        let found = table.look(pool, key, |value| {
             table.versions.look(key, self.stamp, |image| match image {
                 None => value.is_some(),
                 Some(before) => *before != Before::Absent,

@@ -196,12 +196,14 @@ fn the_leaves_of_several_keys_are_read_together_and_once() {
     assert!((10..=30).contains(&together), "{together} reads for 30 leaves");
     let loaded = pool.stat().loaded;
     for key in &keys {
-        let found = TREE.get_copy_in_memory(&pool, key).expect("a read");
-        assert_eq!(found, InMemory::Found(Some(vec![7; 120])));
+        let InMemory::Found(leaf) = TREE.leaf_in_memory(&pool, key).expect("a leaf") else {
+            panic!("the leaf of {key:?} is not in memory");
+        };
+        assert_eq!(TREE.copy_value(&pool, leaf, key).expect("a read"), Some(vec![7; 120]));
     }
     assert_eq!(pool.stat().loaded, loaded);
-    let absent = TREE.get_copy_in_memory(&pool, &key(11_999)).expect("a read");
-    assert!(matches!(absent, InMemory::Missing(_)), "{absent:?}");
+    let absent = TREE.leaf_in_memory(&pool, &key(11_999)).expect("a leaf");
+    assert!(matches!(absent, InMemory::Missing(_)), "the leaf is in memory");
 }
 
 #[test]

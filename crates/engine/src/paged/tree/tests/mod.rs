@@ -7,4 +7,5 @@ mod model;
 mod recovery;
 mod rig;
 mod shape;
+mod shortcuts;
 mod threads;

@@ -10,7 +10,7 @@ use crate::paged::page::PageId;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::{self, AllocClass, Space};
 use crate::paged::tree::{
-    Batch, BatchValue, ChangeWriter, Logged, Pages, Reached, ScanRequest, Tree, apply_undo,
+    Batch, BatchValue, ChangeWriter, Logged, Pages, Reached, ScanRequest, Shortcuts, Tree, apply_undo,
     free_after_commit, read_chain, verify_maps,
 };
 use crate::{Error, Lsn, Result, TableId, VerifyReport};
@@ -192,6 +192,7 @@ pub(super) struct Rig {
     pub(super) log: Arc<TestLog>,
     pub(super) pool: Pool,
     pub(super) space: Arc<Space>,
+    pub(super) shortcuts: Shortcuts,
     next_txn: AtomicU64,
 }
 
@@ -214,11 +215,18 @@ impl Rig {
         });
         let pool = open_pool(&directory, &log, page_bytes, cache_pages);
         let space = Space::load(&pool).expect("maps");
-        Rig { directory, page_bytes, cache_pages, log, pool, space, next_txn: AtomicU64::new(1) }
+        let (shortcuts, next_txn) = (Shortcuts::new(), AtomicU64::new(1));
+        Rig { directory, page_bytes, cache_pages, log, pool, space, shortcuts, next_txn }
     }
 
     pub(super) fn pages(&self) -> Pages<'_> {
-        Pages { pool: &self.pool, space: &self.space, hint: None }
+        Pages { pool: &self.pool, space: &self.space, shortcuts: Some(&self.shortcuts) }
+    }
+
+    /// Returns a copy of the key's value, by a shortcut if there is one.
+    pub(super) fn get(&self, tree: Tree, key: &[u8]) -> Option<Vec<u8>> {
+        let leaf = tree.leaf_by_route(&self.pool, &self.shortcuts, key).expect("a leaf");
+        tree.copy_value(&self.pool, leaf, key).expect("a get")
     }
 
     pub(super) fn begin(&self) -> Txn {
@@ -233,13 +241,14 @@ impl Rig {
     /// Loses everything in memory but the log. Then recovers from the given checkpoint, or from the
     /// beginning if there is none.
     pub(super) fn crash(self, checkpoint: Option<&Checkpoint>) -> Self {
-        let Rig { directory, page_bytes, cache_pages, log, next_txn, pool, space } = self;
+        let Rig { directory, page_bytes, cache_pages, log, next_txn, pool, space, .. } = self;
         drop((pool, space));
         log.fail_after(u64::MAX);
         let pool = open_pool(&directory, &log, page_bytes, cache_pages);
         redo_all(&pool, &log, checkpoint);
         let space = Space::load(&pool).expect("maps");
-        let rig = Rig { directory, page_bytes, cache_pages, log, pool, space, next_txn };
+        let shortcuts = Shortcuts::new();
+        let rig = Rig { directory, page_bytes, cache_pages, log, pool, space, shortcuts, next_txn };
         rig.undo_losers();
         rig
     }

@@ -69,7 +69,7 @@ fn values_of_all_lengths_come_back() {
         TREE.insert(rig.pages(), &length.to_be_bytes(), &value(length), &mut txn).expect("an insert");
     }
     for length in lengths {
-        let found = TREE.get_copy(&rig.pool, &length.to_be_bytes()).expect("a get").expect("the value");
+        let found = rig.get(TREE, &length.to_be_bytes()).expect("the value");
         assert!(found == value(length), "the value of {length} bytes");
     }
     rig.verify(&[TREE]);

@@ -38,7 +38,7 @@ fn work(rig: &Rig, rng: &mut Rng, thread: u8) -> BTreeMap<Vec<u8>, Vec<u8>> {
         txn.freed.extend(previous.chain.map(|chain| chain.head));
         txn.commit(rig.pages()).expect("a commit");
         let key = if rng.bool() { key } else { own_key(rng, thread) };
-        let found = TREE.get_copy(&rig.pool, &key).expect("a get");
+        let found = rig.get(TREE, &key);
         assert_eq!(found.as_ref(), model.get(&key));
     }
     model
