@@ -1,6 +1,9 @@
-//! Mutants of the paged engine's bulk loads, and of what it reads ahead for scans and batches.
+//! Mutants of the paged engine's bulk loads, of its shortcuts to leaves, and of what it reads ahead
+//! for scans and batches.
 
-use super::tests::{BATCHES, BULK_LOADS, FULL_MEMORY, LOAD_STEPS, POOL, RINGS, TREE_AHEAD, TREE_LOADS};
+use super::tests::{
+    BATCHES, BULK_LOADS, FULL_MEMORY, LOAD_STEPS, POOL, RINGS, SHORTCUTS, TREE_AHEAD, TREE_LOADS,
+};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -146,10 +149,59 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "a load leaves the hints that lead to leaves of the former tree",
-        file: "crates/engine/src/paged/load.rs",
-        old: "        self.table.hints.forget();",
+        file: "crates/engine/src/paged/tree/shortcuts.rs",
+        old: "        self.shards.iter().for_each(|shard| shard.hint.clear());",
         new: "",
         tests: BULK_LOADS,
+    },
+    Mutant {
+        name: "a map to leaves is used though a load began before the leaf was latched",
+        file: "crates/engine/src/paged/tree/shortcuts.rs",
+        old: " && self.loads.load(Ordering::Acquire) == loads)",
+        new: " && loads % 2 == 0)",
+        tests: SHORTCUTS,
+    },
+    Mutant {
+        name: "a map to leaves counts a load that ran while it was made",
+        file: "crates/engine/src/paged/tree/shortcuts.rs",
+        old: "let routes = map.map(|map| Arc::new(Routes { map, loads }));",
+        new: "let routes = map.map(|map| Arc::new(Routes { map, loads: self.loads.load(Ordering::Acquire) }));",
+        tests: SHORTCUTS,
+    },
+    Mutant {
+        name: "a page that is used again is taken for the leaf of its former keys",
+        file: "crates/engine/src/paged/tree/shortcuts.rs",
+        old: " && LeafRef::new(page).covers(key)",
+        new: " && LeafRef::new(page).upper_fence().is_none_or(|upper| key < upper)",
+        tests: SHORTCUTS,
+    },
+    Mutant {
+        name: "a page that another table uses is taken for the leaf of its former keys",
+        file: "crates/engine/src/paged/tree/shortcuts.rs",
+        old: "    is_node(page, tree.table, 0) &&",
+        new: "    (is_node(page, tree.table, 0) || is_node(page, crate::paged::page::header::table(page), 0)) &&",
+        tests: SHORTCUTS,
+    },
+    Mutant {
+        name: "a map to leaves is made during a load",
+        file: "crates/engine/src/paged/tree/shortcuts.rs",
+        old: "        if loads % 2 == 1 {\n            return;\n        }\n",
+        new: "",
+        tests: SHORTCUTS,
+    },
+    Mutant {
+        name: "a table whose root was a leaf waits long for a map",
+        file: "crates/engine/src/paged/tree/routes.rs",
+        old: "return Ok(RouteMap::counted(pool, &[], &[], vec![tree.root]));",
+        new: "return Ok(None);",
+        tests: SHORTCUTS,
+    },
+    Mutant {
+        name: "maps to leaves take memory without a bound",
+        file: "crates/engine/src/paged/pool/aside.rs",
+        old: ".filter(|sum| *sum <= total.max)",
+        new: "",
+        tests: SHORTCUTS,
     },
     Mutant {
         name: "a repair takes the former root of a loaded table for its newest leaf",

@@ -90,6 +90,7 @@ pub const REPLICA_OPTIONS: &[&str] = &["-p", "katydid-replica", "--lib", "option
 pub const REPLICA_STORE: &[&str] = &["-p", "katydid-replica", "--lib", "store::tests"];
 pub const ROTATION: &[&str] = &["-p", "katydid-wal", "--test", "main", "rotation::"];
 pub const SEQUENCES: &[&str] = &["-p", "katydid", "--test", "main", "sequences::"];
+pub const SHORTCUTS: &[&str] = &["-p", "katydid", "--lib", "tree::tests::shortcuts"];
 pub const SILENT_SENDERS: &[&str] = &["-p", "katydid-replica", "--lib", "a_snapshot_whose_next_part"];
 pub const TYPED: &[&str] = &["-p", "katydid", "--test", "main", "typed::"];
 pub const TYPED_KEYS: &[&str] = &["-p", "katydid", "--lib", "typed::"];
