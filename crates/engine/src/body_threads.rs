@@ -17,10 +17,11 @@
 //!    another transaction or for the device is blocked, so a body that waits for a lock delays no
 //!    other body. There are at most [`THREADS_MAX`] threads: when all of them are blocked, the jobs
 //!    wait.
-//! 4. While a job waits and fewer than [`active_max`] threads are active, one of three things
-//!    holds: a notified thread is about to wake, an active thread is about to look for a job, or
-//!    there are [`THREADS_MAX`] threads. Each event that lowers the number of active threads calls
-//!    [`Shared::let_one_work`].
+//! 4. While a job waits and fewer than [`active_max`] threads are active, one of four things holds:
+//!    a notified thread is about to wake, an active thread is about to look for a job, there are
+//!    [`THREADS_MAX`] threads, or no further thread could be started. A thread that submits a job,
+//!    takes one or blocks calls [`Shared::let_one_work`]. A body thread ends only if no job waits.
+//!    It becomes idle only if no job waits or more than [`active_max`] threads are active.
 //! 5. A thread keeps the database open only through the job that it runs.
 //!
 //! The latch `state` is a leaf. The only call that a thread makes while it holds `state` is the

@@ -1,9 +1,10 @@
 //! The turn, and the threads that wait for it. The head of the crate explains the scheduler.
 //!
 //! Lock order: `SCHEDULERS` before a scheduler's `state`. A thread is [`Inside`] while it holds one
-//! of these locks, so its own waits and wakes go to the operating system (`calls`). If the release
-//! of `state` went through [`wake`], it would take `SCHEDULERS` after `state`. Each thread waits
-//! for its turn at a condition variable of its own.
+//! of these locks, so its own waits and wakes go to the operating system (`calls`). A thread
+//! notifies condition variables while it holds `state`, and each notification wakes a futex. If
+//! `calls` passed such a wake to [`wake`], the thread would take `SCHEDULERS` after `state`. Each
+//! thread waits for its turn at a condition variable of its own.
 
 use crate::policy::{Kind, Policy};
 use std::cell::{Cell, RefCell};
@@ -20,18 +21,18 @@ pub const STUCK: Duration = Duration::from_secs(20);
 /// Number of events after which a run counts as endless.
 const EVENTS_MAX: u64 = 5_000_000;
 
-/// Number of events after which a thread must hand the turn on, because it may be spinning until
-/// another thread has made a change.
+/// Number of calls of [`pause`] and [`pause_between`] in one turn after which the thread hands the
+/// turn on, because it may be spinning until another thread has made a change.
 const ALONE_MAX: u64 = 2_000;
 
-/// Nanoseconds of the threads' clock that a call of [`pause`] takes. Waits and yields take no time,
-/// because their number may depend on threads outside the run.
+/// Nanoseconds of the threads' clock that a call of [`pause`] takes. While another thread can go
+/// on, waits and yields take no time, because their number may depend on threads outside the run.
 const TICK: u64 = 1_000;
 
 /// Number of readings of the clock, since the last call of [`pause`], that take no time. Each
-/// further reading takes [`TICK`], so that a loop that waits for a time ends. Some readings must
-/// take no time, because their number differs between runs of one seed: `parking_lot` reads the
-/// clock once more when the process has more threads than ever before.
+/// further reading takes [`TICK`], so that a loop which reads the clock until a given time does
+/// end. Some readings must take no time, because their number differs between runs of one seed:
+/// `parking_lot` reads the clock once more when the process has more threads than ever before.
 const READINGS: u64 = 100;
 
 /// Nanoseconds by which the clock advances if a thread yields and no other thread can go on.
@@ -96,7 +97,7 @@ struct State {
     clock: u64,
     /// Readings of the clock since the last call of [`pause`].
     readings: u64,
-    /// Number of events since the turn changed.
+    /// Number of calls of [`pause`] and [`pause_between`] since a thread last handed the turn on.
     alone: u64,
 }
 
@@ -458,8 +459,8 @@ pub fn run(seed: u64, tasks: Vec<Task<'_>>) -> Order {
             std::panic::resume_unwind(panic);
         }
     });
-    // The lock is released before `within`, which takes the outer run's `state`, because no thread
-    // holds the `state` of two runs.
+    // No thread may hold the `state` of two runs. `within` takes the outer run's `state`, so this
+    // run's `state` is released first.
     let (order, clock) = {
         let _inside = Inside::enter();
         let mut state = lock(&scheduler.state);

@@ -5,14 +5,15 @@
 //! applied state at one index. The certifier queues the transaction's entry for the Raft log under
 //! the latch, so the order of certification is the order of the log. Invariants:
 //!
-//! 1. The certifier is made when everything below the leadership's first entry is applied, and
-//!    serves views at or above that entry's index. All entries of this leadership come from this
-//!    certifier, and an entry is refused if the leadership has ended. So every entry between a view
-//!    and a proposal is one of `proposals`.
+//! 1. The certifier is made when everything up to an index `first` is applied, the leadership's
+//!    first entry included. It serves views at or above `first`. All entries of this leadership
+//!    come from this certifier, and an entry is refused if the leadership has ended. So every entry
+//!    between a view and a proposal is one of `proposals`.
 //! 2. A proposal conflicts with a view until it is known to be applied at an index that the view
 //!    includes. A delay in learning that index causes unneeded refusals, never a missed conflict.
-//! 3. A proposal is forgotten only when it is applied at or below the index of every view in use,
-//!    or was refused before it entered the log.
+//! 3. A proposal is forgotten when it was refused before it entered the log, when it is applied at
+//!    or below the index of every view in use, or when it is applied and is the oldest of more than
+//!    [`PROPOSALS_MAX`]. A view below the index of a forgotten proposal is refused.
 //!
 //! Therefore a certified transaction has read the same values that it would read at its own entry,
 //! and transactions are serializable in the order of the log. A crash of the leader loses the
@@ -86,8 +87,8 @@ pub(crate) struct ViewGuard {
 }
 
 impl Certifier {
-    /// Makes a certifier for a leadership whose first entry is applied and lies at index `first` or
-    /// below.
+    /// Makes a certifier for a leadership. Everything up to index `first` is applied, the
+    /// leadership's first entry included.
     pub(crate) fn new(leadership: Leadership, first: u64) -> Self {
         let inside = Inside { applied: first, forgotten: first, ..Inside::default() };
         Certifier { leadership, inside: Mutex::new(inside), told: Condvar::new() }
@@ -97,8 +98,8 @@ impl Certifier {
         &self.leadership
     }
 
-    // The only code of a caller that runs under the latch puts an entry into a queue, which does
-    // not panic.
+    // Poisoning is ignored: the only code of callers under the latch is `hand_over`, which puts an
+    // entry into a queue and does not panic.
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,6 @@
 //! Transactions of several reads and blind writes of small tuples, chosen uniformly: the workload
-//! of Cicada's evaluation over P-WAL (section IV there). That paper does not state the size of
-//! keys; here keys have 8 bytes.
+//! of section IV of the paper on Cicada with parallel write-ahead logs (P-WAL). The paper does not
+//! state the size of keys; here keys have 8 bytes.
 
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::store::{Result, Shown, StoreError, Transaction};

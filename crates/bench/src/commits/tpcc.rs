@@ -1,10 +1,11 @@
-//! Runs a case on the paged engine over a log of any kind: TPC-C's pair of transactions, or updates
-//! of single keys.
+//! Runs a case on the paged engine over a log of any kind: TPC-C's NewOrder and Payment, half each
+//! ([`Work::Pair`]), or updates of single keys ([`Work::Updates`]).
 //!
-//! 1. There is one database for each kind of log (and number of entries, if it varies). The first
-//!    case that needs the database loads it; the database is loaded anew when runs have added more
-//!    than [`GROWN_MAX`] orders, and opened anew for each run with the case's latency. The
-//!    database's files are on the folder's device; its log is on the device or NVRAM of the case.
+//! 1. There is one database for each device of a log in files, and one for each kind of log in
+//!    NVRAM (and for each number of entries of its ring, if the case sets one). The first case that
+//!    needs the database loads it; the database is loaded anew when runs have added more than
+//!    [`GROWN_MAX`] orders, and opened anew for each run with the case's latency. The database's
+//!    files are on the folder's device; its log is on the device or NVRAM of the case.
 //! 2. A checkpoint before each run makes room in a log in NVRAM. The log must be large enough for
 //!    one run.
 //! 3. After every run the conditions of TPC-C must hold, and there must be as many orders as were
@@ -80,7 +81,7 @@ struct TpccDatabase {
     /// Number of orders loaded and acknowledged; `None` before TPC-C is loaded.
     orders: Option<u64>,
     records: bool,
-    /// Number of TPC-C runs so far. Each run has payment numbers of its own.
+    /// Number of runs so far. No two runs of TPC-C have the same payment numbers.
     runs: u64,
 }
 

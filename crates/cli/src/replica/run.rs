@@ -45,7 +45,8 @@ impl Run {
         if let Err(failure) = said {
             replica.close().map_err(failed)?;
             return Err(match failure {
-                // The replica ends before a signal, so its end must not look like an end after a signal.
+                // The replica ends before a signal, so its end must not look like an end after a
+                // signal.
                 Failure::NobodyReads => {
                     let why = "no program reads standard output, to which it prints its address";
                     Failure::failed(format_args!("replica {id} in {folder} is closed again: {why}"))

@@ -32,8 +32,9 @@ pub(crate) struct Conflict {
     pub(crate) wanted: Resource,
     /// Deadlock or a wait that took too long.
     pub(crate) kind: ConflictKind,
-    /// The blocker that the waiter's own thread was the last to use, if this is why the wait was
-    /// ended.
+    /// A transaction for which the victim waited, directly or through other transactions, and which
+    /// the victim's own thread was the last to use. So the thread may have waited for itself.
+    /// `None` if no such transaction was found.
     pub(crate) own: Option<TxnId>,
 }
 

@@ -144,8 +144,8 @@ pub(crate) enum DurableFound {
 pub(crate) enum EndVerdict {
     /// Nothing was being written: the log can be opened.
     CleanEnd,
-    /// A crash interrupted a write: no record beyond the end was acknowledged, and the log can be
-    /// opened.
+    /// A crash interrupted a write: no record beyond the end was acknowledged as durable, and the
+    /// log can be opened.
     TornTail,
     /// Refuse the log: a durable record is damaged.
     CorruptBelowDurable,

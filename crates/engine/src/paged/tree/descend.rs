@@ -48,7 +48,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Outcome of a read that reads no leaf from the device.
+/// Outcome of a read that reads no leaf from the device, unless the leaf is the root or is evicted
+/// during the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InMemory<R> {
     Found(R),

@@ -96,15 +96,16 @@ impl Inserter for ChunkedInserter {
         record: &mut PhysicalRecord<'_>,
         class: AppendClass,
     ) -> Result<Lsn, Stalled> {
-        // The session's chunk may have room, but the log has failed or is closed.
+        // An append into an open chunk asks for no admission. This check refuses it when the log
+        // has failed or is closed.
         if buffer.admission.is_shut() {
             return Err(Stalled);
         }
         let wanted = Wanted {
             bytes: record.bytes(),
             after: record.after.get(),
-            // A critical append reserves only its own bytes, because the reserve is not for free
-            // space in chunks.
+            // A critical append takes only its own bytes, because a chunk's unused space must not
+            // use up the reserve.
             exactly: class != AppendClass::Normal,
         };
         let ground = Padded { log: OnBuffer { buffer, slot, class }, inserter: self };

@@ -151,8 +151,8 @@ impl Writer {
         }
         let mut blocks = self.image.clone();
         blocks.resize(blocks.len().next_multiple_of(BLOCK_BYTES as usize), 0);
-        // The write has two parts that do not end at a block, as a ring and a tail block might give
-        // them.
+        // The bytes are passed in two parts, as those of a ring and of a tail block are. Here the
+        // border between the parts need not lie at the start of a block.
         let (left, right) = blocks.split_at(blocks.len() / 3);
         self.store.write(self.image_at, &[IoSlice::new(left), IoSlice::new(right)], mode)?;
         self.written = end;
