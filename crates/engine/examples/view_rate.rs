@@ -1,14 +1,14 @@
-//! Cost of read views: `view_rate [--dir D] [--rows N] [--seconds S]`. Without `--dir` the device
-//! is memory.
+//! Cost of read views: `view_rate [--dir D] [--memory] [--rows N] [--bytes N] [--seconds S]`.
+//! Without `--dir` the device is memory. With `--memory` the engine is the memory engine.
 //!
-//! Paged engine, rows of 100 bytes. First, one thread makes point reads: with locks, and through
-//! views. Then 8 writers replace rows, one row in each durable transaction. The writers run alone,
-//! and beside a thread that scans the whole table through views, again and again. To show the cost
-//! of such a thread's processor time, the writers also run beside a thread that spins, and beside
-//! one that scans another table. All cases are measured in turn, so that a change of the machine's
-//! load affects all of them.
+//! Rows have 100 bytes, or the length after `--bytes`. First, one thread makes point reads: with
+//! locks, through views, and through views that lend the values. Then 8 writers replace rows, one
+//! row in each durable transaction. The writers run alone, and beside a thread that scans the whole
+//! table through views, again and again. To show the cost of such a thread's processor time, the
+//! writers also run beside a thread that spins, and beside one that scans another table. All cases
+//! are measured in turn, so that a change of the machine's load affects all of them.
 
-use katydid::{Access, Database, Options, Table, TransactionOptions};
+use katydid::{Access, Database, EngineKind, Options, Table, TransactionOptions};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,8 +30,18 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
+/// A kind of point read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Point {
+    Locked,
+    View,
+    /// A read through a view that lends the value.
+    Lent,
+}
+
 /// Returns the nanoseconds of one point read, in transactions of `reads` point reads each.
-fn point_reads(database: &Database, table: &Table, rows: u64, access: Access, reads: u64) -> f64 {
+fn point_reads(database: &Database, table: &Table, rows: u64, point: Point, reads: u64) -> f64 {
+    let access = if point == Point::Locked { Access::ReadWrite } else { Access::ReadOnly };
     let options = TransactionOptions { access, ..TransactionOptions::default() };
     let mut state = 0x9e37_79b9;
     let begin = Instant::now();
@@ -40,7 +50,12 @@ fn point_reads(database: &Database, table: &Table, rows: u64, access: Access, re
         for _ in 0..100 / reads.min(100) {
             let txn = database.begin_with(options).expect("begin");
             for _ in 0..reads {
-                assert!(txn.get(table, key(random(&mut state) % rows)).expect("get").is_some());
+                let key = key(random(&mut state) % rows);
+                let first = match point {
+                    Point::Lent => txn.get_with(table, key, |value| value[0]).expect("get"),
+                    Point::Locked | Point::View => txn.get(table, key).expect("get").map(|value| value[0]),
+                };
+                assert_eq!(first, Some(7));
             }
             txn.commit().expect("commit");
             done += reads;
@@ -113,31 +128,38 @@ fn writers(
 fn main() {
     let flag = |name: &str| std::env::args().skip_while(|argument| argument != name).nth(1);
     let rows: u64 = flag("--rows").map_or(1_000_000, |text| text.parse().expect("a number"));
+    let bytes: usize = flag("--bytes").map_or(100, |text| text.parse().expect("a number"));
     let seconds: f64 = flag("--seconds").map_or(3.0, |text| text.parse().expect("a number"));
     let directory: Arc<dyn Directory> = match flag("--dir") {
         Some(path) => Arc::new(FileDirectory::open(std::path::Path::new(&path)).expect("a folder")),
         None => Arc::new(MemoryDirectory::new()),
     };
-    let database = Database::open_in(directory, Options::default()).expect("open");
+    let memory = std::env::args().any(|argument| argument == "--memory");
+    let engine = if memory { EngineKind::Memory } else { EngineKind::Paged };
+    let options = Options { engine: engine.into(), ..Options::default() };
+    let database = Database::open_in(directory, options).expect("open");
     let [table, other] = ["rows", "other"].map(|name| database.table(name).expect("table"));
+    let value = vec![7; bytes];
     for from in (0..rows).step_by(10_000) {
         let numbers = from..rows.min(from + 10_000);
         database
             .transact(|txn| {
                 numbers.clone().try_for_each(|number| {
-                    txn.put(&table, key(number), [7; 100])?;
-                    txn.put(&other, key(number), [7; 100])
+                    txn.put(&table, key(number), &value)?;
+                    txn.put(&other, key(number), &value)
                 })
             })
             .expect("fill");
     }
     for reads in [1, READS] {
         for _ in 0..ROUNDS {
-            let locked = point_reads(&database, &table, rows, Access::ReadWrite, reads);
-            let view = point_reads(&database, &table, rows, Access::ReadOnly, reads);
+            let [locked, view, lent] = [Point::Locked, Point::View, Point::Lent]
+                .map(|point| point_reads(&database, &table, rows, point, reads));
             println!(
-                "{reads} reads a transaction: locked {locked:.0} ns, view {view:.0} ns, {:.2} x",
-                locked / view
+                "{reads} reads a transaction: locked {locked:.0} ns, view {view:.0} ns, {:.2} x, \
+                 lent by a view {lent:.0} ns, {:.2} x",
+                locked / view,
+                view / lent
             );
         }
     }

@@ -24,7 +24,7 @@ use crate::ticket::{OpenEngine, Ticket};
 use katydid_device::Id;
 use katydid_wal::Log;
 use std::fmt;
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
 use std::sync::Arc;
 
 /// A value of the first engine or of the second.
@@ -95,6 +95,15 @@ impl<A: Opened, B: Opened> Opened for Either<A, B> {
 impl<A: fmt::Debug, B: fmt::Debug> fmt::Debug for Either<A, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         either!(self, inner => inner.fmt(f))
+    }
+}
+
+impl<A: Deref<Target = [u8]>, B: Deref<Target = [u8]>> Deref for Either<A, B> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        either!(self, inner => inner)
     }
 }
 
@@ -172,6 +181,7 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
     type Table = Either<A::Table, B::Table>;
     type Range = Either<A::Range, B::Range>;
     type Unlocked = Either<A::Unlocked, B::Unlocked>;
+    type Lent = Either<A::Lent, B::Lent>;
 
     pass_on! {
         fn id(&self) -> TxnId;
@@ -190,6 +200,15 @@ impl<A: EngineTransaction, B: EngineTransaction> EngineTransaction for Either<A,
         fn put_all(&mut self, entries: &[(&[u8], &[u8])]) -> Result<()>;
         fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
         fn delete(&mut self, key: &[u8]) -> Result<bool>;
+    }
+
+    #[inline]
+    fn lend(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Self::Lent>> {
+        match (self, table) {
+            (First(txn), First(table)) => Ok(txn.lend(table, key)?.map(First)),
+            (Second(txn), Second(table)) => Ok(txn.lend(table, key)?.map(Second)),
+            (_, table) => Err(foreign(table)),
+        }
     }
 
     pass_on! { mut

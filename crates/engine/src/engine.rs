@@ -35,7 +35,7 @@ use crate::ticket::{OpenEngine, Ticket};
 use katydid_device::{Directory, Id, Method};
 use katydid_wal::Log;
 use std::fmt;
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Deref};
 use std::sync::Arc;
 
 /// A key and its value.
@@ -171,6 +171,8 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     type Table: EngineTable;
     type Range: EngineRange<Self>;
     type Unlocked: EngineRange<Self>;
+    /// A value that holds no latch and no reference to the transaction.
+    type Lent: Deref<Target = [u8]>;
 
     fn id(&self) -> TxnId;
     /// Returns whether a commit or rollback has work to do.
@@ -184,6 +186,8 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
 
     /// See [`crate::Transaction::get`].
     fn get(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// Returns what `get` returns, without a copy if the engine can.
+    fn lend(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Self::Lent>>;
     /// Returns the values of `keys`, which ascend, in their order. The transaction locks the keys
     /// in this order. See [`crate::Transaction::multi_get`].
     fn multi_get(&mut self, table: &Self::Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {

@@ -123,6 +123,36 @@ impl Transaction {
         self.of.borrow_mut().get(&table.of, key)
     }
 
+    /// Calls `see` with the value of `key`, and returns its result; `None` if the key has no value.
+    /// Errors and locks are those of [`Transaction::get`].
+    ///
+    /// The memory engine lends its own value, without a copy. The paged engine copies the value, as
+    /// [`Transaction::get`] does. `see` runs while the call holds no latch, so it may use this
+    /// transaction and the database.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let scores = database.table("scores")?;
+    /// database.put(&scores, "anna", 7u64.to_le_bytes())?;
+    /// let txn = database.begin_read_only()?;
+    /// let score = txn.get_with(&scores, "anna", |value| value.try_into().map(u64::from_le_bytes))?;
+    /// assert_eq!(score, Some(Ok(7)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get_with<R>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        see: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        table.check(self.opening)?;
+        let key = check_key(table, key.as_ref())?;
+        let lent = self.of.borrow_mut().lend(&table.of, key)?;
+        Ok(lent.map(|value| see(&value)))
+    }
+
     /// Returns whether `key` has a value. The call copies no value, and reads no pages of a long
     /// value. Errors and locks are those of [`Transaction::get`].
     pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {

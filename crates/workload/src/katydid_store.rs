@@ -104,6 +104,11 @@ impl Transaction for KatydidTransaction<'_> {
         self.transaction.get(self.table, key).map_err(failed)
     }
 
+    fn get_with(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let found = self.transaction.get_with(self.table, key, visit).map_err(failed)?;
+        Ok(found.is_some())
+    }
+
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.transaction.get_for_update(self.table, key).map_err(failed)
     }

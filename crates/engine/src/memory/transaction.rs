@@ -204,6 +204,7 @@ impl EngineTransaction for MemoryTransaction {
     type Table = Arc<MemoryTable>;
     type Range = MemoryRange;
     type Unlocked = MemoryRange;
+    type Lent = Value;
 
     fn id(&self) -> TxnId {
         self.id
@@ -213,6 +214,10 @@ impl EngineTransaction for MemoryTransaction {
 
     fn get(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.find(table, key)?.map(|value| value.to_vec()))
+    }
+
+    fn lend(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Value>> {
+        self.find(table, key)
     }
 
     fn contains(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<bool> {

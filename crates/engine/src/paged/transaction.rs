@@ -60,7 +60,8 @@ pub(crate) struct PagedTransaction {
     view: Option<View>,
     pub(super) writer: Option<Box<Writer>>,
     /// Images of the transaction, from the append of its commit record until its locks are
-    /// released. Before that they belong to the writer, which is given back earlier than the locks.
+    /// released. Until the append they belong to the writer, which is given back before the locks
+    /// are released.
     pub(super) images: Option<Arc<TxnImages>>,
     /// The table that the transaction drops.
     pub(super) drops: Option<Arc<PagedTable>>,
@@ -225,7 +226,7 @@ impl PagedTransaction {
     }
 
     /// Notes that the view has shown these keys, and no other key of the intervals that it has
-    /// read. The transaction now depends on the commits that wrote these keys or removed others
+    /// read. The transaction now depends on the commits that wrote these keys or removed other keys
     /// from the intervals. `LockSpace::dependence_of` finds these commits from the released locks.
     pub(crate) fn saw<'k>(&mut self, table: &PagedTable, keys: impl Iterator<Item = &'k [u8]>) {
         let Some(view) = &self.view else { return };
@@ -412,6 +413,7 @@ impl EngineTransaction for PagedTransaction {
     type Table = Arc<PagedTable>;
     type Range = PagedRange;
     type Unlocked = UnlockedRange;
+    type Lent = Vec<u8>;
 
     fn id(&self) -> TxnId {
         self.id
@@ -425,9 +427,16 @@ impl EngineTransaction for PagedTransaction {
         self.read(table, key, PointMode::Shared, PagedTable::get_copy)
     }
 
-    /// Reads first the keys whose leaves are in memory, then the other leaves together, then the
-    /// keys in them. All keys are locked on the way, in their order, before any leaf is read from
-    /// the device.
+    /// Returns a copy, because the user's code must not run under the latch of a leaf
+    /// (docs/adr/0085).
+    fn lend(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get(table, key)
+    }
+
+    /// Takes the keys in groups of [`KEYS_TOGETHER`] at most. Of each group it first reads the keys
+    /// whose leaves are in memory, then the other leaves together, then the keys in these leaves.
+    /// All keys of a group are locked, in their order, before a leaf of the group is read from the
+    /// device.
     fn multi_get(&mut self, table: &Arc<PagedTable>, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let together = self.keys_together();
         if together == 1 {
@@ -479,7 +488,7 @@ impl EngineTransaction for PagedTransaction {
         let together = self.keys_together();
         for some in entries.chunks(together) {
             if together > 1 {
-                // The table's lock keeps its pages from being freed meanwhile.
+                // While the transaction holds the table's lock, no thread frees the table's pages.
                 self.enter(table)?;
                 table.tree.read_ahead(&self.engine().pool, some.iter().map(|(key, _)| *key))?;
             }
@@ -584,8 +593,8 @@ impl EngineTransaction for PagedTransaction {
     }
 
     /// Rolls back a transaction whose caller gives up, then waits until all that it has seen is as
-    /// durable as its commit would be. Until the rollback its locks have kept the values that it
-    /// has read from changing.
+    /// durable as its commit would be. Until the rollback, the transaction's locks keep the values
+    /// that it has read from changing.
     ///
     /// # Errors
     /// `Error::MustRollBack` if an earlier call returned an error that may be retried, such as a

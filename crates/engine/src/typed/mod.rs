@@ -81,7 +81,7 @@ impl<K: Key, V: Value> TypedTable<K, V> {
     /// Returns the value of `key`. See [`Transaction::get`].
     pub fn get(&self, txn: &Transaction, key: impl AsKey<K>) -> Result<Option<V>> {
         let key = encoded(key);
-        txn.get(&self.table, &key)?.map(|value| self.value(&key, &value)).transpose()
+        txn.get_with(&self.table, &key, |value| self.value(&key, value))?.transpose()
     }
 
     /// Returns the value of `key`, and locks the key for update. See

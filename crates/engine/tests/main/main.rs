@@ -15,6 +15,7 @@ mod errors;
 mod examples;
 mod executors;
 mod for_update;
+mod get_with;
 mod handles;
 mod in_memory;
 mod limits;

@@ -3,12 +3,19 @@
 
 use super::tests::{
     ANALYSIS, BODY_THREADS, CAPTURE, CRASH, DEADLOCKS, DURABILITY_WAITER, EXECUTORS, FAR_DATABASES,
-    FOR_UPDATE, LOCK_MODES, LOCK_RANGES, OPEN_RANGES, ORDER, PAGED_ORDER, PAGED_RACES, RELEASE, SKIP_LOCKED,
-    TURNS, UNFINISHED,
+    FOR_UPDATE, GET_WITH, LOCK_MODES, LOCK_RANGES, OPEN_RANGES, ORDER, PAGED_ORDER, PAGED_RACES, RELEASE,
+    SKIP_LOCKED, TURNS, UNFINISHED,
 };
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
+    Mutant {
+        name: "a value is lent while the transaction is borrowed",
+        file: "crates/engine/src/transaction.rs",
+        old: "        let lent = self.of.borrow_mut().lend(&table.of, key)?;",
+        new: "        let mut of = self.of.borrow_mut();\n        let lent = of.lend(&table.of, key)?;",
+        tests: GET_WITH,
+    },
     Mutant {
         name: "the first unlocked entry does not depend on the commit that wrote it",
         file: "crates/engine/src/paged/unlocked.rs",

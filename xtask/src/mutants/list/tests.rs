@@ -32,6 +32,7 @@ pub const DOUBLE_WRITE: &[&str] = &["-p", "katydid", "--lib", "double_write::"];
 pub const DUMP: &[&str] = &["-p", "katydid-cli", "--test", "main", "dump::"];
 pub const DURABILITY_WAITER: &[&str] = &["-p", "katydid", "--lib", "durability_waiter::"];
 pub const FRAMES: &[&str] = &["-p", "katydid-replica", "--lib", "message::tests"];
+pub const GET_WITH: &[&str] = &["-p", "katydid", "--test", "main", "get_with::"];
 pub const INCARNATIONS: &[&str] = &["-p", "katydid-wal", "--lib", "incarnations::"];
 pub const ELECTIONS: &[&str] = &["-p", "katydid-replica", "--lib", "simulation::voters"];
 pub const EXECUTORS: &[&str] = &["-p", "katydid", "--test", "main", "executors::"];
