@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_loads_are_told_from_names() {
+    fn keys_of_loads_are_distinguished_from_names() {
         for (number, is_committed) in [(1, false), (u32::MAX - 1, true)] {
             let table = TableId::new(number);
             let key = load_key(table, is_committed);

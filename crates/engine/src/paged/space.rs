@@ -85,8 +85,8 @@ pub(crate) fn check_file(file: &dyn File, place: &str, database: Id, page_bytes:
     Ok(())
 }
 
-/// Fails if a map of a file that is not open marks a page as in use that the file does not have,
-/// because the file was cut then.
+/// Checks a database file that is not open. Fails if a map marks a page beyond the end of the file
+/// as in use, because the file was then cut.
 pub(crate) fn check_length(file: &dyn File, page_bytes: usize) -> Result<()> {
     let prepared = file.len()? / page_bytes as u64;
     let mut page = AlignedBuffer::new_zeroed(page_bytes);
@@ -248,8 +248,8 @@ impl Space {
     }
 
     /// Takes a free page, which no other caller gets while the `Reserved` lives. May grow the file
-    /// and wait for that. Fails with `NoSpace` if the device is full; nothing is changed then, and
-    /// the same call succeeds once there is room.
+    /// and wait for the growth. Fails with `NoSpace` if the device is full; nothing is changed
+    /// then, and the same call succeeds once there is room.
     pub(crate) fn reserve(self: &Arc<Self>, class: AllocClass) -> Result<Reserved> {
         let floor = match class {
             AllocClass::Normal => self.reserve,
@@ -263,7 +263,7 @@ impl Space {
         }
     }
 
-    /// Takes `count` free pages, adjacent ones where possible, or none at all.
+    /// Takes `count` free pages, those with the lowest numbers, or none at all.
     pub(crate) fn reserve_many(self: &Arc<Self>, class: AllocClass, count: usize) -> Result<Vec<Reserved>> {
         (0..count).map(|_| self.reserve(class)).collect()
     }

@@ -63,7 +63,7 @@ impl Ask {
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
 #[test]
-fn of_two_the_youngest_gives_way_whoever_came_last() {
+fn of_two_the_youngest_gives_way_in_any_order() {
     for order in [[0, 1], [1, 0]] {
         for mode in [Shared, Update, Exclusive] {
             let victims = collide(
@@ -78,7 +78,7 @@ fn of_two_the_youngest_gives_way_whoever_came_last() {
 }
 
 #[test]
-fn of_three_the_youngest_gives_way_whoever_came_last() {
+fn of_three_the_youngest_gives_way_in_any_order() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let victims = collide(
             &[7, 9, 8],

@@ -1,7 +1,7 @@
-//! The bound of memory besides the frames, which is a part of the cache's size.
+//! The limit of the pool's memory besides the frames: a part of the cache's size.
 //!
-//! Any thread. Memory is counted when it is allocated, and no longer when its [`Aside`] is dropped,
-//! which may be after the pool is gone.
+//! Any thread may run this code. Memory is counted from its allocation until its [`Aside`] is
+//! dropped, which may be after the pool was dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ pub(super) struct AsideTotal {
 }
 
 impl AsideTotal {
-    /// No bytes, besides a cache of this size.
+    /// A total of no bytes, for a cache of `cache_bytes` bytes.
     pub(super) fn new(cache_bytes: usize) -> Self {
         AsideTotal { taken: AtomicUsize::new(0), max: cache_bytes / CACHE_PART }
     }

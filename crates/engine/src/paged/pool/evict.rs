@@ -1,10 +1,10 @@
 //! Making room: a second-chance clock over clean unpinned frames.
 //!
 //! Order of preference: a spare frame; a new frame below the limit; the frame of a page that was
-//! written back because it was cold; the clock. When the clock meets mostly dirty pages, the cold
-//! ones among them are written back in one batch, and their frames are tried next. If no frame is
-//! found this way, the pool grows over its limit by one frame (invariant 6 of the pool). The pool
-//! shrinks when frames can be given up again.
+//! written back because it was cold; a frame that the clock finds. When the clock meets mostly
+//! dirty pages, the cold ones among them are written back in one batch, and their frames are tried
+//! next. If no frame is found this way, the pool grows over its limit by one frame (invariant 6 of
+//! the pool). The pool shrinks when frames can be given up again.
 
 use super::frame::Frame;
 use super::{Pool, SHARDS};
@@ -72,8 +72,8 @@ impl Pool {
     /// Returns a clean frame, or adds the cold dirty pages that it has met to `dirty`.
     fn find_victim(&self, dirty: &mut Vec<crate::paged::page::PageId>) -> Option<Frame> {
         loop {
-            // The call is not in the loop's condition, because its guard would then be held while
-            // the shard is latched.
+            // The call is not in the loop's condition, because the guard of `ready` would then be
+            // held while the shard is latched.
             let next = self.ready.lock().pop_front();
             let Some(page) = next else { break };
             if let Some(frame) = self.shard(page).evict(page) {

@@ -91,7 +91,7 @@ impl Body {
     pub(super) fn tear(&mut self) {
         self.torn = true;
         self.loaded = false;
-        let _told = self.shared.wal.poison(TORN);
+        let _error = self.shared.wal.poison(TORN);
     }
 }
 

@@ -129,9 +129,9 @@ impl PageWrite {
     /// the page LSN. Follows `begin_change` or `begin_redo`.
     #[inline]
     pub(crate) fn finish_change(&mut self, lsn: Lsn, end: Lsn) {
-        // Needed only if redo of a record began with `begin_change` instead of `begin_redo`. The
-        // page's recovery LSN would then lie above the record, and a checkpoint would trim the
-        // record away.
+        // Needed only if redo of a record began with `begin_change` instead of `begin_redo`.
+        // Without this call the page's recovery LSN would then lie above the record, and a
+        // checkpoint would trim the record away.
         self.body.meta.lower_recovery_lsn(lsn);
         header::set_page_lsn(&mut self.body.bytes, lsn);
         self.body.change_end = self.body.change_end.max(end);
@@ -148,7 +148,7 @@ impl PageWrite {
 
 impl Drop for PageWrite {
     fn drop(&mut self) {
-        // The latch does not record that its holder panicked.
+        // The latch does not record that its holder panicked, so the page itself does.
         if self.changing && std::thread::panicking() {
             self.body.tear();
         }

@@ -1,10 +1,9 @@
 //! The buffer pool: a bounded number of pages in memory, written back under the write-ahead rule.
 //!
-//! Threads: every thread that calls the engine reads and changes pages here. A thread that needs
-//! room, the page writer and the checkpointer write pages back, one batch at a time. Modules:
-//! `frame` (room for a page), `guard` (a latched page), `shard` (page tables and clock), `load`
-//! (from the device), `evict` (making room), `flush` (to the device), `aside` (memory besides the
-//! frames).
+//! Threads: every thread that calls the engine reads and changes pages here. The page writer, the
+//! checkpointer and threads that need room write pages back, one batch at a time. Modules: `frame`
+//! (room for a page), `guard` (a latched page), `shard` (page tables and clock), `load` (from the
+//! device), `evict` (making room), `flush` (to the device), `aside` (memory besides the frames).
 //!
 //! Invariants:
 //!
@@ -22,7 +21,7 @@
 //!    it tries the latch, and leaves the page out if another thread holds it. A thread takes page
 //!    latches first, then the flusher mutex, then shard latches.
 //! 6. When all frames are pinned or cannot be written back, the pool allocates one more. The pool
-//!    exceeds its limit for that time, because waiting could deadlock.
+//!    then exceeds its limit, because waiting could deadlock.
 //!
 //! What a crash leaves is described in `double_write`.
 
@@ -309,7 +308,7 @@ impl Pool {
     /// Shuts the engine off, because the calling thread panics in the middle of a change.
     #[cold]
     pub(crate) fn poison_torn(&self) {
-        let _told = self.shared.wal.poison(frame::TORN);
+        let _error = self.shared.wal.poison(frame::TORN);
     }
 
     /// Returns the size and the counters of the pool.

@@ -82,7 +82,7 @@ pub(super) fn write_groups<'p>(
 }
 
 /// Calls `see` with the id and the piece of each page of the chain that begins at `head`. Fails if
-/// the chain is longer than a value may be, and therefore also if it is a ring.
+/// the chain is longer than a value may be, and therefore also if it is a cycle.
 pub(super) fn walk(
     pool: &Pool,
     table: TableId,

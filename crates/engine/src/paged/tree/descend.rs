@@ -112,8 +112,8 @@ impl Tree {
         self.page_for_read(pool, target, 0)
     }
 
-    /// Returns the page on the way to `target` at level `above`, or the root if that is lower;
-    /// latched shared.
+    /// Returns the page on the way to `target` at level `above`, or the root if the root's level is
+    /// lower; latched shared.
     #[inline]
     pub(super) fn page_for_read(&self, pool: &Pool, target: Target<'_>, above: u8) -> Result<PageRead> {
         let mut page = self.read_root(pool)?;

@@ -6,7 +6,7 @@
 //!
 //! 1. After each record the tree is whole: the rightmost page of each level has no upper fence, and
 //!    every page but the root has a parent. So a crash at any time leaves a tree that can be freed
-//!    from its root, and no page to which nothing leads.
+//!    from its root, and no unreachable page.
 //! 2. The records are `Structure`: no part of a load is undone, and the log of a load can be
 //!    trimmed while the load runs.
 //! 3. A long value is logged from its end to its front. Until its first page is logged, the leaf

@@ -1,7 +1,7 @@
 //! A map from keys to the leaves of a table, read from the inner pages.
 //!
-//! Any thread. A map is never changed. It may be stale: see `shortcuts` for why that does no harm,
-//! and for when a new map is made.
+//! Any thread may run this code. A map is never changed. It may be stale: see `shortcuts` for why
+//! that does no harm, and for when a new map is made.
 
 use super::descend::Target;
 use super::handle::Tree;
@@ -9,8 +9,8 @@ use crate::Result;
 use crate::paged::page::{PageId, header};
 use crate::paged::pool::{Aside, Pool};
 
-/// Maximum number of leaves in a map. It bounds the time in which a map is made, which is about 50
-/// ns for each leaf.
+/// Maximum number of leaves in a map. This limit bounds the time for making a map, which is about
+/// 50 ns for each leaf.
 const LEAVES_MAX: usize = 1 << 18;
 /// Bytes of a map for each leaf, besides the separator.
 const LEAF_BYTES: usize = size_of::<u64>() + size_of::<u32>() + size_of::<PageId>();
@@ -20,7 +20,7 @@ const CACHE_PART: usize = 64;
 /// The leaves of a table in key order, with the separators between them.
 ///
 /// A search compares the key with `heads`, which are dense in memory. It compares whole separators
-/// only if their heads are the key's.
+/// only if their heads equal the key's head.
 #[derive(Debug)]
 pub(super) struct RouteMap {
     /// Bytes with which all separators begin.

@@ -18,16 +18,17 @@
 //! 1. The drop of a table. A thread finds out that the table was dropped as it does after a
 //!    descent, which reads such pages too (`PagedTable::dropped`). Table ids are never reused.
 //! 2. A bulk load. It makes a second tree of the same table, exchanges the two trees, and frees the
-//!    leaves of the former one; a load that is given up frees its own. So shortcuts never pass a
-//!    load. `loads` counts the begins and ends of loads. A map is made while the count is even, and
-//!    used only if the count, read with the leaf's latch held, is the one from before the map was
-//!    made. A load raises the count before it changes its first page, so a thread that finds a
-//!    change of the load in a page also finds another count. Hints need no count: only writers use
-//!    them, and a load has the table's exclusive lock. Its begin clears them.
+//!    leaves of the former one; a load that is given up frees the leaves of its own tree. So
+//!    shortcuts never pass a load. `loads` counts the begins and ends of loads. A map is made while
+//!    the count is even, and used only if the count, read with the leaf's latch held, is the one
+//!    from before the map was made. A load raises the count before it changes its first page, so a
+//!    thread that finds a change of the load in a page also finds another count. Hints need no
+//!    count: only writers use them, and a load has the table's exclusive lock. The begin of a load
+//!    clears the hints.
 //!
-//! A thread that descends although there are shortcuts counts this. The thread whose count reaches
-//! the limit makes a new map. The limit is the number of leaves of the last map, so making maps
-//! costs each descent as much as one entry of a map.
+//! A thread that descends although there are shortcuts counts the descent. The thread whose count
+//! reaches the limit makes a new map. The limit is the number of leaves of the last map, so making
+//! maps costs each descent as much as one entry of a map.
 //!
 //! A crash loses the shortcuts.
 
@@ -111,8 +112,8 @@ impl Shortcuts {
         &self.shards[shard_of_thread()]
     }
 
-    /// Begins a load: until [`Shortcuts::end_load`], no thread uses a map, and a shortcut of before
-    /// is never used again. The caller has the table's exclusive lock, and none of the load's pages
+    /// Begins a load: until [`Shortcuts::end_load`], no thread uses a map, and no earlier shortcut
+    /// is ever used again. The caller has the table's exclusive lock, and none of the load's pages
     /// exists.
     pub(crate) fn begin_load(&self) {
         self.loads.fetch_add(1, Ordering::AcqRel);
@@ -161,8 +162,8 @@ impl Shortcuts {
         if self.descents.swap(0, Ordering::Relaxed) < self.limit.load(Ordering::Relaxed) {
             return;
         }
-        // A load that begins while the pages are read makes the map useless, not wrong: the number
-        // is from before.
+        // A load that begins while the pages are read makes the map useless, not wrong, because
+        // `loads` was read before the pages.
         let loads = self.loads.load(Ordering::Acquire);
         if loads % 2 == 1 {
             return;

@@ -35,9 +35,9 @@ enum Parent {
 
 impl Tree {
     /// Returns whether the removal of a key emptied its leaf, or took the leaf's used bytes below a
-    /// quarter, or below an eighth, of the leaf's room. At each of these removals the leaf may be
-    /// merged once; if every removal below a quarter counted, each would try in vain to merge a
-    /// leaf that does not fit together with its neighbours.
+    /// quarter, or below an eighth, of the leaf's room. Each of these three removals may merge the
+    /// leaf. If every removal below a quarter counted, each one would try in vain to merge a leaf
+    /// that does not fit together with its neighbours.
     pub(super) fn is_worth_shrinking(&self, pages: Pages<'_>, before: usize, after: usize) -> bool {
         let quarter = underfull_below(pages.pool.page_bytes());
         let crossed = |border: usize| before >= border && after < border;

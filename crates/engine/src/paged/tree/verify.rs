@@ -23,7 +23,7 @@ pub(crate) struct Reached {
 }
 
 impl Reached {
-    /// Raises the number of the file's pages to `pages`, which is zero at first.
+    /// Raises the number of the file's pages, which is zero at first, to `pages`.
     pub(crate) fn extend_to(&mut self, pages: u64) {
         self.words.resize(pages.div_ceil(64) as usize, 0);
         self.pages = pages;

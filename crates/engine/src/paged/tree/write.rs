@@ -151,7 +151,8 @@ impl Tree {
         undo: UndoPart,
         writer: &mut dyn ChangeWriter,
     ) -> Result<()> {
-        // An undo always appends its compensation record.
+        // A change to the same value is not logged, except in an undo, which must append its
+        // compensation record.
         if undo == UndoPart::Keep && page.leaf()?.value(slot) == *value {
             return Ok(());
         }

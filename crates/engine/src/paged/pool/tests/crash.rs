@@ -43,7 +43,7 @@ fn work(directory: &dyn Directory, log: &Arc<CountingLog>, rng: &mut Rng, counts
 }
 
 /// Checks that every page in place is whole, and is not older than the durable version and not
-/// newer than the newest. A page that was never durable may be anything.
+/// newer than the newest. A page that was never durable may have any contents.
 fn check_pages(device: &SimDevice, counts: &Counts, what: &str) {
     let directory = device.directory();
     let Ok(file) = directory.open(crate::paged::space::FILE_NAME, Create::Never, Method::Buffered) else {

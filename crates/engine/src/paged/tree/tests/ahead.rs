@@ -19,7 +19,7 @@ const PAGE_BYTES: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Read { offset: u64, bytes: u64 },
-    Told { offset: u64, bytes: u64 },
+    Announced { offset: u64, bytes: u64 },
 }
 
 /// A file that notes reads and announced reads.
@@ -38,7 +38,7 @@ impl File for NotingFile {
 
     fn advise(&self, advice: Advice) {
         if let Advice::Soon { offset, bytes } = advice {
-            self.calls.lock().push(Call::Told { offset, bytes });
+            self.calls.lock().push(Call::Announced { offset, bytes });
         }
     }
 
@@ -125,13 +125,13 @@ fn the_leaves_behind_the_first_are_asked_for_together() {
         assert_eq!(entries, 600);
         assert!(leaves > 20, "{leaves} leaves");
         assert!(loaded <= leaves + 8, "{loaded} pages for {leaves} leaves");
-        let told = |call: &Call| matches!(call, Call::Told { .. });
-        let groups = calls.chunk_by(|one, next| told(one) == told(next));
-        let together = groups.filter(|group| told(&group[0])).map(<[Call]>::len).max();
+        let is_announced = |call: &Call| matches!(call, Call::Announced { .. });
+        let groups = calls.chunk_by(|one, next| is_announced(one) == is_announced(next));
+        let together = groups.filter(|group| is_announced(&group[0])).map(<[Call]>::len).max();
         assert!(together > Some(10), "{calls:?}");
         for (at, call) in calls.iter().enumerate() {
-            if let Call::Told { offset, bytes } = *call {
-                assert!(calls[at..].contains(&Call::Read { offset, bytes }), "told of, and not read");
+            if let Call::Announced { offset, bytes } = *call {
+                assert!(calls[at..].contains(&Call::Read { offset, bytes }), "announced and not read");
             }
         }
     }
@@ -167,7 +167,7 @@ fn a_short_scan_reads_what_it_needs() {
 }
 
 /// A scan reads ahead at most a quarter as many leaves as the cache has pages, and each announced
-/// read has at least one leaf. So no more reads than that are under way at once. If the leaves lie
+/// read has at least one leaf. So at most that many reads are under way at once. If the leaves lie
 /// far apart, the number of reads is close to this maximum.
 #[test]
 fn a_small_cache_is_not_filled_with_what_is_read_ahead() {
@@ -175,9 +175,9 @@ fn a_small_cache_is_not_filled_with_what_is_read_ahead() {
     for cache_pages in [16, 40, 100] {
         let (entries, _, _, calls) = scanned(&rig, EVERYTHING, cache_pages);
         assert_eq!(entries, 12_000);
-        let told = |call: &Call| matches!(call, Call::Told { .. });
-        let groups = calls.chunk_by(|one, next| told(one) == told(next));
-        let most = groups.filter(|group| told(&group[0])).map(<[Call]>::len).max().unwrap_or(0);
+        let is_announced = |call: &Call| matches!(call, Call::Announced { .. });
+        let groups = calls.chunk_by(|one, next| is_announced(one) == is_announced(next));
+        let most = groups.filter(|group| is_announced(&group[0])).map(<[Call]>::len).max().unwrap_or(0);
         let share = cache_pages / 4;
         assert!(most <= share, "{most} pieces at once for a cache of {cache_pages} pages");
         assert!(most > share / 2, "only {most} pieces at once for a cache of {cache_pages} pages");
@@ -190,9 +190,9 @@ fn the_leaves_of_several_keys_are_read_together_and_once() {
     let (file, pool) = cold(&rig, Method::Buffered, 500);
     let keys: Vec<[u8; 4]> = (0..90).map(|nth| key(nth / 3 * 397)).collect();
     TREE.read_ahead(&pool, keys.iter().map(|key| &key[..])).expect("the leaves");
-    let told = |call: &&Call| matches!(call, Call::Told { .. });
+    let is_announced = |call: &&Call| matches!(call, Call::Announced { .. });
     // Leaves that are near each other in the file are one read.
-    let together = file.calls.lock().iter().filter(told).count();
+    let together = file.calls.lock().iter().filter(is_announced).count();
     assert!((10..=30).contains(&together), "{together} reads for 30 leaves");
     let loaded = pool.stat().loaded;
     for key in &keys {

@@ -143,7 +143,7 @@ fn what_is_said_to_be_unchanged_is_what_another_scan_finds() {
             TREE.scan(&rig.pool, request, &mut again).expect("a scan");
             let is_same = batch.iter().eq(again.iter());
             let unchanged = TREE.is_unchanged(&rig.pool, &batch);
-            assert!(is_same || !unchanged, "a changed batch was told to be as before");
+            assert!(is_same || !unchanged, "a changed batch counts as unchanged");
             same += u32::from(unchanged);
             other += u32::from(!is_same);
         }

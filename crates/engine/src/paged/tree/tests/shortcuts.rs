@@ -65,7 +65,7 @@ fn a_new_map_leads_to_each_leaf() {
     }
 }
 
-/// Pages of which no change counts a descent, so that the map stays.
+/// Pages whose changes count no descent, so that the map stays.
 fn uncounted(rig: &Rig) -> Pages<'_> {
     Pages { shortcuts: None, ..rig.pages() }
 }
