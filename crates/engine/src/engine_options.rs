@@ -71,7 +71,9 @@ impl Default for PagedOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryOptions {
     /// Maximum bytes of keys, values and their bookkeeping, old versions included, before writes
-    /// fail with `Error::MemoryFull`. At least 1 MiB, default 4 GiB.
+    /// fail with `Error::MemoryFull`. At least 1 MiB, default 4 GiB. While the database is opened,
+    /// recovery may take more for a time, because it also reads rows that were deleted since the
+    /// last checkpoint, or whose table was dropped since.
     pub memory_bytes: u64,
     /// Number of streams of the log, each with its own memory, files and syncs; fixed when the
     /// database is created. From 1 (one central log) to 64

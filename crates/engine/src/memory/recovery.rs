@@ -17,7 +17,7 @@
 
 use super::checkpoint::{CheckpointFolder, CheckpointReader, Manifest, PartSummary, Row};
 use super::log_record::{self, LoggedWrite};
-use super::store::{Key, Loader, LogView, RecoveredVersion, Settings, Store, Timestamp};
+use super::store::{FoundIn, Key, Loader, LogView, RecoveredVersion, Settings, Store, Timestamp};
 use super::threads::{on_threads, threads};
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -147,7 +147,7 @@ impl Recovery {
                 bytes += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
                 found.push(RecoveredVersion { table, key, value, timestamp: Timestamp::new(timestamp) });
             }
-            self.loader.load(&mut found)?;
+            self.loader.load(FoundIn::Checkpoint, &mut found)?;
             if bytes >= STEP_BYTES {
                 progress.more(bytes);
                 bytes = 0;
@@ -200,7 +200,7 @@ impl Recovery {
                 found.push(RecoveredVersion { table, key, value, timestamp });
             }
         }
-        self.loader.load(&mut found)
+        self.loader.load(FoundIn::Log, &mut found)
     }
 
     /// Returns the store and the tables of its catalog. `report` is the log's report of the replay.
@@ -212,6 +212,7 @@ impl Recovery {
         let entries = catalog_of(&store, Duration::ZERO)?.into_iter();
         let tables = entries.map(|entry| (entry.name, entry.table)).collect();
         forget_dropped(&store, &tables);
+        store.check_limit()?;
         let next_table = tables.values().map(|id| id.get() + 1).max().unwrap_or(1);
         let next_table = next_table.max(manifest.map_or(1, |manifest| manifest.next_table));
         Ok(Recovered { store, tables, next_table, checkpointed })

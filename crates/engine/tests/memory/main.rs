@@ -178,6 +178,34 @@ fn what_was_deleted_is_no_burden_on_the_next_opening() {
 }
 
 #[test]
+fn a_table_that_was_dropped_is_no_burden_on_the_next_opening() {
+    let device = SimDevice::new(1);
+    let mut options = options(MIB);
+    options.advanced.checkpoint_bytes = 64 * MIB;
+    options.advanced.log_soft_bytes = 64 * MIB;
+    let database = Database::open_in(device.directory(), options.clone()).unwrap();
+    for round in 0..5u64 {
+        let table = database.table("t").unwrap();
+        (0..500).for_each(|number| database.put(&table, key(number), [round as u8; 1000]).unwrap());
+        if round == 0 {
+            database.checkpoint().unwrap();
+        }
+        if round < 4 {
+            assert!(database.drop_table("t").unwrap());
+        }
+    }
+    let held = used(&database);
+    device.freeze();
+    drop(database);
+    // The checkpoint and the log have the rows of five tables, each of more than half of the limit.
+    let database = Database::open_in(device.reopen_after_kill().directory(), options).unwrap();
+    let table = database.open_table("t").unwrap().unwrap();
+    let rows = common::contents(&database, &table);
+    assert!(rows.len() == 500 && rows.values().all(|value| *value == [4; 1000]));
+    assert!(used(&database) <= held, "{} instead of {held}", used(&database));
+}
+
+#[test]
 fn updates_of_few_keys_take_no_more_memory_however_many() {
     for durability in [Durability::Buffered, Durability::Durable] {
         for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {

@@ -3,8 +3,8 @@
 //! Any thread runs this code. Each shard takes bytes from `whole` in advance, so that threads do
 //! not contend for one word. Invariant: `whole` is at least the bytes held plus the bytes that
 //! shards have left. `whole` is at most `limit`, so no more than `limit` bytes are held. The
-//! exception is [`Limit::charge`], which never fails: deletes use it, and validation uses it for
-//! each record that it makes.
+//! exception is [`Limit::charge`], which never fails: deletes use it, validation uses it for each
+//! record that it makes, and recovery for the rows in the log.
 
 use crate::shard::thread_number;
 use crossbeam_utils::CachePadded;
@@ -41,6 +41,11 @@ impl Limit {
             whole: CachePadded::new(AtomicI64::new(0)),
             left: (0..SHARDS).map(|_| CachePadded::new(AtomicI64::new(0))).collect(),
         }
+    }
+
+    /// Replaces the limit. More bytes than the new limit may be held.
+    pub(super) fn limited_to(self, limit: u64) -> Self {
+        Limit { whole: self.whole, left: self.left, ..Limit::new(limit) }
     }
 
     /// Takes `bytes` if this does not exceed the limit. Returns true if it took them.

@@ -26,10 +26,23 @@ pub(crate) struct Row {
     pub(crate) value: Option<Value>,
 }
 
+/// Source of versions that recovery has read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FoundIn {
+    Checkpoint,
+    Log,
+}
+
 /// Takes the versions that recovery reads, from any thread and in any order, keeps the newest of
 /// each key, and then becomes a store.
 ///
 /// No transaction uses a loader, so keys are put in order only once, at the end (`index/ordering`).
+///
+/// While versions are loaded, the store may have rows that the log deletes, or whose table the log
+/// drops. Such rows say nothing about the memory that the database needs. So the limit is compared
+/// with the rows that are left at the end ([`Store::check_limit`]). Before that, the rows of the
+/// checkpoint may take twice the limit: a checkpoint has the rows of all moments while it was
+/// taken. The rows in the log are bounded by the length of the log.
 #[derive(Debug)]
 pub(crate) struct Loader {
     pub(super) settings: Settings,
@@ -42,15 +55,15 @@ pub(crate) struct Loader {
 impl Loader {
     /// A loader of a store with these settings.
     pub(crate) fn new(settings: Settings) -> Self {
-        let limit = Limit::new(settings.memory_bytes);
+        let limit = Limit::new(settings.memory_bytes.saturating_mul(2));
         Loader { settings, tables: RwLock::default(), limit, deleted: Mutex::default() }
     }
 
-    /// Loads versions. Loading many versions in one call is cheaper.
+    /// Loads versions of one source. Loading many versions in one call is cheaper.
     ///
     /// # Errors
-    /// `Error::MemoryFull`.
-    pub(crate) fn load(&self, found: &mut [RecoveredVersion<'_>]) -> Result<()> {
+    /// `Error::MemoryFull` if the rows of the checkpoint take more than twice the limit.
+    pub(crate) fn load(&self, source: FoundIn, found: &mut [RecoveredVersion<'_>]) -> Result<()> {
         found.sort_by_key(|found| found.table);
         let mut bytes = Bytes::default();
         let mut deleted = Vec::new();
@@ -64,9 +77,16 @@ impl Loader {
         // any number of versions of a key.
         if bytes.freed > bytes.held {
             self.limit.release(bytes.freed - bytes.held);
-        } else if !self.limit.try_charge(bytes.held - bytes.freed) {
-            let (used, limit) = (self.limit.used(), self.limit.limit());
-            return Err(Error::MemoryFull { used, limit, held_by: None });
+            return Ok(());
+        }
+        let more = bytes.held - bytes.freed;
+        match source {
+            FoundIn::Log => self.limit.charge(more),
+            FoundIn::Checkpoint if self.limit.try_charge(more) => {}
+            FoundIn::Checkpoint => {
+                let (used, limit) = (self.limit.used(), self.settings.memory_bytes);
+                return Err(Error::MemoryFull { used, limit, held_by: None });
+            }
         }
         Ok(())
     }
@@ -86,6 +106,7 @@ impl Loader {
             table.index.put_in_order(threads);
         }
         let Loader { settings, tables, limit, deleted } = self;
+        let limit = limit.limited_to(settings.memory_bytes);
         let store = Store::of(settings, tables.into_inner(), limit, log);
         store.clock.set_base(greatest);
         store.slots.set_base(greatest);

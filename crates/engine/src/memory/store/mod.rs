@@ -37,7 +37,7 @@ mod validate;
 mod value;
 
 pub(crate) use found::RecoveredVersion;
-pub(crate) use load::{Loader, Row};
+pub(crate) use load::{FoundIn, Loader, Row};
 pub(crate) use record::{Key, Value};
 pub(crate) use state::{LogView, Settings, Store};
 pub(crate) use table::Table;

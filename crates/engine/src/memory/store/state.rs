@@ -196,6 +196,13 @@ impl Store {
         Err(Error::MemoryFull { used: self.used(), limit: self.limit.limit(), held_by })
     }
 
+    /// Fails with `Error::MemoryFull` if more bytes are held than the limit allows. Called at the
+    /// end of recovery, which does not keep to the limit.
+    pub(crate) fn check_limit(&self) -> Result<()> {
+        let (used, limit) = (self.used(), self.limit.limit());
+        if used > limit { Err(Error::MemoryFull { used, limit, held_by: None }) } else { Ok(()) }
+    }
+
     /// The least of the reader's bound `bound` and the timestamps of all transactions whose records
     /// may still be appended to the log.
     pub(crate) fn in_flight_below(&self, bound: Timestamp) -> Timestamp {

@@ -1,7 +1,7 @@
 //! Rules that users of the store rely on, one test each.
 
 use super::super::{
-    HandClock, Loader, RecoveredVersion, Scan, Settings, Source, Store, Timestamp, Validated,
+    FoundIn, HandClock, Loader, RecoveredVersion, Scan, Settings, Source, Store, Timestamp, Validated,
 };
 use super::*;
 use crate::direction::Direction;
@@ -412,7 +412,7 @@ fn recovery_keeps_the_newest_of_each_key_whatever_the_order() {
                         value: value.as_ref().map(<[u8; 8]>::as_slice),
                         timestamp: Timestamp::new(*at),
                     });
-                    loader.load(&mut found.collect::<Vec<_>>()).expect("room");
+                    loader.load(FoundIn::Log, &mut found.collect::<Vec<_>>()).expect("room");
                 }
             });
         }
@@ -433,6 +433,46 @@ fn recovery_keeps_the_newest_of_each_key_whatever_the_order() {
     assert_eq!(store.used(), held);
     store.forget(table.id());
     assert_eq!(store.used(), 0);
+}
+
+/// A checkpoint has the rows of all moments while it was taken, so it may have more rows than ever
+/// were there at one time.
+#[test]
+fn rows_that_the_log_removes_do_not_count_against_the_limit() {
+    type Found = ([u8; 8], Option<Vec<u8>>, Timestamp);
+    let rows = |keys: std::ops::Range<u64>, value: Option<&[u8]>, at: u64| -> Vec<Found> {
+        let timestamp = Timestamp::new(at << 12);
+        keys.map(|key| (key.to_be_bytes(), value.map(<[u8]>::to_vec), timestamp)).collect()
+    };
+    let load = |loader: &Loader, source, rows: &[Found]| {
+        let found = rows.iter().map(|(key, value, timestamp)| RecoveredVersion {
+            table: TableId::new(1),
+            key,
+            value: value.as_deref(),
+            timestamp: *timestamp,
+        });
+        loader.load(source, &mut found.collect::<Vec<_>>())
+    };
+    let loader = || Loader::new(Settings::new(1 << 20, 64, hand()));
+    let finish = |loader: Loader| loader.finish(Timestamp::new(9 << 12), 1, Arc::new(FakeLog::default()));
+    // A row takes 1,296 bytes.
+    let value = [7; 1000];
+    let removes = loader();
+    load(&removes, FoundIn::Checkpoint, &rows(0..1500, Some(&value), 1)).expect("less than twice the limit");
+    load(&removes, FoundIn::Log, &rows(2000..2700, Some(&value), 2)).expect("the log is not limited");
+    load(&removes, FoundIn::Log, &rows(0..1450, None, 3)).expect("tombstones");
+    let store = finish(removes);
+    store.check_limit().expect("750 rows are left");
+    assert_eq!(store.used(), 750 * 1296);
+    let full = store.charge(100_000).expect_err("the limit is that of the settings again");
+    assert!(matches!(full, Error::MemoryFull { limit: 0x10_0000, .. }), "{full}");
+
+    let keeps = loader();
+    load(&keeps, FoundIn::Checkpoint, &rows(0..1500, Some(&value), 1)).expect("less than twice the limit");
+    let full = finish(keeps).check_limit().expect_err("1,500 rows are left");
+    assert!(matches!(full, Error::MemoryFull { used: 1_944_000, limit: 0x10_0000, .. }), "{full}");
+    let full = load(&loader(), FoundIn::Checkpoint, &rows(0..1700, Some(&value), 1)).expect_err("too much");
+    assert!(matches!(full, Error::MemoryFull { limit: 0x10_0000, .. }), "{full}");
 }
 
 #[test]
