@@ -386,7 +386,7 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// The directory holds no database that this program can open.
-    #[error("{place} is not a database this program can open: {}", ForeignText(what))]
+    #[error("{place} is not a database this program can open: {what}")]
     Foreign {
         /// The directory.
         place: String,
@@ -733,11 +733,9 @@ impl fmt::Display for CopyText<'_> {
     }
 }
 
-struct ForeignText<'a>(&'a Foreign);
-
-impl fmt::Display for ForeignText<'_> {
+impl fmt::Display for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        match self {
             Foreign::File(name) => write!(f, "it holds {name:?}, which is no file of a database"),
             Foreign::Magic(name) => write!(f, "{name:?} has another format"),
             Foreign::NewerVersion { file, found, known } => {

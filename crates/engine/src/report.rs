@@ -1,7 +1,7 @@
 //! The findings of a check. The engines do the checks.
 
 use crate::Lsn;
-use crate::error::{Error, Result};
+use crate::error::{Error, Foreign, Result};
 use std::fmt;
 use std::sync::Arc;
 
@@ -67,12 +67,22 @@ impl VerifyReport {
         }
     }
 
-    /// Adds a corruption in `result` to the faults. Returns any other failure, which ends the
-    /// check.
+    /// Adds a corruption in `result`, or a file that is not one of this database, to the faults.
+    /// Returns any other failure, which ends the check.
     pub(crate) fn note(&mut self, result: Result<()>) -> Result<()> {
         match result {
             Err(Error::Corrupt { place, finding, .. }) => {
                 self.fault(place, finding);
+                Ok(())
+            }
+            Err(Error::Foreign { ref what, .. }) => {
+                let (Foreign::Magic(file) | Foreign::NewerVersion { file, .. } | Foreign::Identity(file)) =
+                    what
+                else {
+                    return result;
+                };
+                let place = file.clone();
+                self.fault(place, what.to_string());
                 Ok(())
             }
             result => result,

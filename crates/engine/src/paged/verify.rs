@@ -111,14 +111,20 @@ pub(crate) fn verify_in(
             report.fault(LOG_FOLDER, double_write::log_too_short(report.log_end, needed));
         }
         Ok(_) => {}
-        Err(error @ Error::Foreign { .. }) => report.fault(double_write::FILE_NAME, error.to_string()),
-        Err(error) => return Err(error),
+        Err(error) => report.note(Err(error))?,
     }
-    let file = directory.open_read_only(space::FILE_NAME)?;
+    let file = match directory.open_read_only(space::FILE_NAME) {
+        Err(error) if error.is_not_found() => {
+            report.fault(space::FILE_NAME, "the file is missing; the database cannot be read without it");
+            return Ok(report);
+        }
+        file => file?,
+    };
     let checked = check_file(file.as_ref(), &place, control.database, page_bytes);
+    let is_foreign = matches!(checked, Err(Error::Foreign { .. }));
     report.note(checked)?;
     let pages = file.len()? / page_bytes as u64;
-    if !report.clean {
+    if !report.clean || is_foreign {
         // Before recovery, the links between pages cannot be checked.
         return Ok(report);
     }

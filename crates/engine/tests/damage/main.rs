@@ -263,6 +263,16 @@ fn look_at(subject: &Subject, disk: &Disk, writes: bool) -> Seen {
         .directory(disk, false)
         .map_err(Error::from)
         .and_then(|directory| Database::verify_in(directory, None));
+    if let Err(error) = &verified
+        && !matches!(error, Error::Device(_))
+    {
+        // Without a sound control file the check knows nothing. All other damage is in its report,
+        // but for a damaged header of a striped file, which is an error of the device.
+        let directory = subject.kind.directory(disk, false).map_err(Error::from);
+        if directory.and_then(|directory| Database::engine_in(directory.as_ref())).is_ok() {
+            return Seen::Wrong(format!("verify gives up: {error}"));
+        }
+    }
     let database = match open() {
         Ok(database) => database,
         Err(error) => {

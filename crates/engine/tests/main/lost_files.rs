@@ -129,6 +129,7 @@ fn assert_refused(case: &str, all: &Files, lost: &[&PathBuf], rows: &Rows, optio
     for name in lost {
         fs::create_dir_all(folder.path().join(name).parent().expect("in the folder")).expect("folder");
     }
+    let verified = Database::verify_path(folder.path(), None);
     match open(folder.path(), options.clone()) {
         Ok(found) if lost.len() == 1 && is_redundant(lost[0]) => {
             assert!(found == *rows, "{case}: {} of {} rows", found.len(), rows.len());
@@ -145,6 +146,11 @@ fn assert_refused(case: &str, all: &Files, lost: &[&PathBuf], rows: &Rows, optio
             assert!(is_named, "{case}: the error names another file: {text}");
             assert!(matches!(error, Error::Corrupt { .. } | Error::LogOpen(_)), "{case}: {error:?}");
         }
+    }
+    // Without the control file nothing can be checked.
+    if !lost.iter().any(|name| name.as_path() == Path::new(CONTROL)) {
+        let report = verified.unwrap_or_else(|error| panic!("{case}: verify: {error}"));
+        assert!(!report.is_sound(), "{case}: {report:?}");
     }
     assert_eq!(changes(&left, &files(folder.path())), Vec::<&PathBuf>::new(), "{case}: changed");
     lay(folder.path(), all);
