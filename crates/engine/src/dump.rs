@@ -3,7 +3,7 @@
 
 use crate::control;
 use crate::directory::existing;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::EngineKind;
 use crate::log_entry::LogEntry;
 use crate::open;
@@ -16,6 +16,10 @@ use std::path::Path;
 /// in a paged database, and in the order of commit stamps in a memory database, whose log has
 /// several streams. Returns a sentence about the end of the log; if `visit` broke, about the
 /// position or stamp at which the log continues.
+///
+/// # Errors
+/// `Error::NotFound` if there is no log; `Error::LogOpen` or `Error::Corrupt` if the log is
+/// damaged; `Error::Foreign` if a newer version wrote the control file; failures of the device.
 pub fn dump_log(path: impl AsRef<Path>, visit: impl FnMut(&LogEntry) -> ControlFlow<()>) -> Result<String> {
     dump_log_in(&existing(path.as_ref())?, visit)
 }
@@ -25,8 +29,12 @@ pub fn dump_log_in(
     directory: &dyn Directory,
     mut visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
 ) -> Result<String> {
-    // The log can be read even if the control file is damaged; it is then read as a log of the
-    // paged engine.
-    let engine = control::read(directory).ok().flatten().map_or(EngineKind::Paged, |control| control.engine);
+    // The log can be read even if the control file is lost or damaged; it is then read as a log of
+    // the paged engine.
+    let engine = match control::read(directory) {
+        Ok(Some(control)) => control.engine,
+        Ok(None) | Err(Error::Corrupt { .. }) => EngineKind::Paged,
+        Err(error) => return Err(error),
+    };
     open::dump_log(engine, directory, &mut visit)
 }

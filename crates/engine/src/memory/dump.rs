@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::ids::TxnId;
 use crate::log_entry::{LogEntry, LogField};
 use katydid_device::Directory;
-use katydid_wal::{Finding, OpenError, StreamRecord, Survival, inspect};
+use katydid_wal::{Finding, OpenError, ReadError, ReplayError, StreamRecord, Survival, inspect};
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 /// See [`crate::dump_log_in`].
@@ -23,10 +24,8 @@ pub(crate) fn dump_log_in(
         Err(OpenError::Device(error)) if error.is_not_found() => return Err(Error::NotFound { place }),
         found => found?,
     };
-    let corrupt = |finding: String| Error::Corrupt { place: LOG_FOLDER.to_owned(), page: None, finding };
-    let records = found.records(None).map_err(|error| corrupt(error.to_string()))?;
-    for record in records {
-        let record = record.map_err(|error| corrupt(error.to_string()))?;
+    for record in found.records(None).map_err(unreadable)? {
+        let record = record.map_err(unreadable)?;
         if visit(&entry(&record)).is_break() {
             return Ok(format!("more records follow, from {} on", record.stamp));
         }
@@ -40,6 +39,13 @@ pub(crate) fn dump_log_in(
         Err(error) => format!("stream {index}: {error}"),
     });
     Ok(ends.collect::<Vec<_>>().join("; "))
+}
+
+fn unreadable(error: ReplayError<Infallible>) -> Error {
+    match error {
+        ReplayError::Read { source: ReadError::Device(error), .. } => error.into(),
+        error => Error::Corrupt { place: LOG_FOLDER.to_owned(), page: None, finding: error.to_string() },
+    }
 }
 
 fn entry(record: &StreamRecord) -> LogEntry {

@@ -4,9 +4,10 @@
 
 use crate::common::{self, block_on, contents, key, with_advanced};
 use katydid::testing::{Background, run_background};
-use katydid::{Database, Error, LockRelease, Options, Read, TransactionOptions};
+use katydid::{Database, EngineKind, Error, LockRelease, Options, Read, TransactionOptions};
 use katydid_device::{Fault, SimDevice, Survival, Verb};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -320,6 +321,60 @@ fn a_damaged_log_is_refused_and_never_cut_silently() {
     assert!(matches!(refused, Err(Error::LogOpen(_))), "{refused:?}");
     let report = Database::verify_in(device.directory(), None).unwrap();
     assert!(!report.is_sound());
+}
+
+/// A check or a dump that cannot read a file knows nothing about the bytes in it.
+#[test]
+fn a_read_that_fails_is_no_damage() {
+    let engines = [EngineKind::Paged, EngineKind::Memory];
+    for (engine, closed) in engines.into_iter().flat_map(|engine| [(engine, false), (engine, true)]) {
+        let device = SimDevice::new(1);
+        let mut options = common::with_streams(common::options_for(engine), 2);
+        options.advanced.log.background = Background::Caller;
+        let database = Database::open_in(device.directory(), options).unwrap();
+        let table = database.table("t").unwrap();
+        for number in 0..40 {
+            database.put(&table, key(number), [7; 300]).unwrap();
+            if number == 20 {
+                database.checkpoint().unwrap();
+            }
+        }
+        if closed {
+            database.close().unwrap();
+        }
+        device.freeze();
+        drop((table, database));
+        let device = device.reopen_after_kill();
+        let verify = || Database::verify_in(device.directory(), None).map(|report| format!("{report:?}"));
+        let dump = || katydid::dump_log_in(device.directory().as_ref(), |_| ControlFlow::Continue(()));
+        let calls: [(&str, &dyn Fn() -> katydid::Result<String>); 2] = [("verify", &verify), ("dump", &dump)];
+        for (name, call) in calls {
+            let reads = Arc::new(AtomicU64::new(0));
+            let counter = reads.clone();
+            device.fail_reads_when(move |_, _| {
+                counter.fetch_add(1, Ordering::Relaxed);
+                false
+            });
+            let sound = call().expect("a sound device");
+            let reads = reads.load(Ordering::Relaxed);
+            assert!(reads > 5, "{name}: {reads} reads");
+            for nth in 0..reads {
+                let mut reads_before = 0;
+                device.fail_reads_when(move |_, _| {
+                    reads_before += 1;
+                    reads_before == nth + 1
+                });
+                let case = format!("{engine}, closed: {closed}, {name}, read {nth} of {reads}");
+                match call() {
+                    // The read was repeated.
+                    Ok(found) => assert_eq!(found, sound, "{case}"),
+                    Err(Error::Device(_) | Error::Poisoned { .. }) => {}
+                    Err(error) => panic!("{case}: {error:?}"),
+                }
+                device.heal();
+            }
+        }
+    }
 }
 
 #[test]
