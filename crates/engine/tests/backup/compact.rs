@@ -190,3 +190,24 @@ fn the_memory_engine_has_nothing_to_give_back() {
     assert!(report.bytes_before == report.bytes_after && report.bytes_after > 0);
     assert!(device.image() == before);
 }
+
+/// `close` leaves the last rows of such a database in the log if the log is short.
+#[test]
+fn a_database_of_the_memory_engine_is_left_as_it_is() {
+    let mut options = options_for(EngineKind::Memory);
+    options.advanced.log.background = katydid::testing::Background::Caller;
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options.clone()).expect("open");
+    let table = database.table("t").expect("table");
+    (0..200u32).for_each(|key| database.put(&table, key.to_be_bytes(), [7; 1000]).expect("put"));
+    database.checkpoint().expect("checkpoint");
+    database.put(&table, "last", "in the log").expect("put");
+    database.close().expect("close");
+    let before = device.image();
+    let report = Database::compact_in(device.directory(), None).expect("compact");
+    assert!(report.bytes_before > 200_000 && report.bytes_after == report.bytes_before, "{report:?}");
+    assert!(device.image() == before, "changed");
+    let database = Database::open_in(device.directory(), options).expect("open");
+    let table = database.open_table("t").expect("open table").expect("the table");
+    assert_eq!(contents(&database, &table).len(), 201);
+}
