@@ -31,7 +31,9 @@ use std::borrow::Cow;
 /// ```
 ///
 /// Reading JSON that does not decode to the type fails with `Error::Undecodable`, like any value
-/// that is not of its table's type.
+/// that is not of its table's type. JSON has no text for infinite numbers and NaN: such a number is
+/// written as `null`. Values that are nested more than 127 levels deep are written and cannot be
+/// read.
 ///
 /// # Panics
 /// A write panics if the type refuses to be serialized, or has a map whose keys are neither strings
@@ -61,5 +63,23 @@ impl<T: Serialize> AsValue<Json<T>> for Json<&T> {
 impl<T: Serialize + DeserializeOwned> Value for Json<T> {
     fn decode_value(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok().map(Json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_finite_number_is_read_as_it_was_written() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let numbers = std::iter::repeat_with(|| f64::from_bits(random.u64(..)));
+        for number in numbers.filter(|number| number.is_finite()).take(10_000) {
+            let written = Json(number).encode_value().into_owned();
+            let Some(Json(read)) = Json::<f64>::decode_value(&written) else { panic!("{number:e}") };
+            assert_eq!(read.to_bits(), number.to_bits(), "{number:e} became {read:e}");
+        }
     }
 }
