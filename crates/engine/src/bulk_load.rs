@@ -51,7 +51,8 @@ impl Database {
     /// `Error::ValueTooLong`. `Error::Conflict` if transactions that use the table did not end in
     /// time; from the memory engine also if another transaction has put a key into the table.
     /// `Error::WaitsForItself` if one of these transactions belongs to the calling thread.
-    /// `Error::Nested` inside of a body of [`Database::transact`]. `Error::LogFull`,
+    /// `Error::Nested` inside of a body of [`Database::transact`]; the iterator gets the same error
+    /// from calls that run a transaction of their own, like [`Database::get`]. `Error::LogFull`,
     /// `Error::MemoryFull` or `Error::NoSpace` if there is no room; `Error::Closed`; failures of
     /// the device. After `Error::Poisoned` the next opening decides whether the table has all
     /// entries or none. After any other error the table is unchanged.

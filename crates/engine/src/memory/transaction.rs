@@ -60,7 +60,9 @@ impl MemoryTransaction {
             // The call waited for other transactions, and closing has ended that wait.
             Err(_) if inner.engine.opening.is_closing() => return Err(Error::Closed),
             Err(error) => {
-                inner.engine.metrics.count_conflict();
+                if error.is_retryable() {
+                    inner.engine.metrics.count_conflict();
+                }
                 return Err(error);
             }
         };
@@ -340,7 +342,9 @@ impl EngineTransaction for MemoryTransaction {
         if let Some(running) = &mut self.running {
             running.forget_writes();
         }
-        self.commit()?;
+        let (committed, _held) = self.pre_commit()?;
+        while_blocked(|| self.engine().wait(&committed))?;
+        self.engine().acknowledge(committed.seen_to);
         if self.wrote {
             self.engine().metrics.count_rollback();
         }

@@ -3,6 +3,7 @@
 
 use crate::common::{options_for, with_advanced};
 use katydid::{Database, EngineKind, Error, MemoryDirectory, Options, Permits, Table, TransactFuture};
+use katydid_device::SimDevice;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,6 +19,7 @@ suite! {
     a_future_that_is_never_polled_does_nothing,
     a_body_whose_future_is_dropped_while_it_waits_is_dropped_with_it,
     a_transaction_whose_future_is_dropped_while_the_body_runs_is_rolled_back,
+    bodies_that_fail_and_wait_for_the_log_stall_no_other_body,
     a_commit_whose_future_is_dropped_goes_on,
     a_panic_of_a_body_comes_out_of_its_future,
     bodies_beside_close_are_committed_or_refused,
@@ -160,6 +162,39 @@ fn a_lock_held_across_an_await_stalls_nobody_else() {
         }
     });
     assert_eq!(database.begin().unwrap().count(&table, ..).unwrap(), 201);
+}
+
+/// The number of bodies that wait for the device is greater than the number of bodies that may run
+/// at once.
+fn bodies_that_fail_and_wait_for_the_log_stall_no_other_body(engine: EngineKind) {
+    const WAITERS: u32 = 100;
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options_for(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    device.stall_writes(true);
+    let txn = database.begin().unwrap();
+    txn.put(&table, "k", "v").unwrap();
+    let commit = txn.commit_async();
+    let mut waiters: Vec<_> = (0..WAITERS)
+        .map(|_| {
+            let body_of = table.clone();
+            database.transact_async(move |txn| match txn.get(&body_of, "k")? {
+                Some(_) => Err::<(), _>(Error::ReadOnly),
+                None => Ok(()),
+            })
+        })
+        .collect();
+    for waiter in &mut waiters {
+        assert!(poll_once(waiter).is_pending());
+    }
+    // The errors of the other bodies depend on a commit that is not durable. This body reads
+    // nothing.
+    on_one_thread(database.transact_async(|_| Ok(()))).unwrap();
+    device.stall_writes(false);
+    on_one_thread(commit).unwrap();
+    for waiter in waiters {
+        assert!(matches!(on_one_thread(waiter), Err(Error::ReadOnly)));
+    }
 }
 
 /// A waker that counts its calls.

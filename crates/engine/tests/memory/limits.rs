@@ -25,6 +25,7 @@ fn one_transaction_too_many_is_an_error_that_names_the_limit_until_one_of_them_e
         assert!(!refused.is_retryable(), "a retry would wait as long again, a hundred times");
         assert_eq!(refused.to_string(), "4095 transactions are open, and there cannot be more");
     }
+    assert_eq!(database.stat().unwrap().conflicts, 0, "no transaction was in conflict with another one");
     drop(open.pop());
     database.begin_read_only().unwrap().commit().unwrap();
 }
