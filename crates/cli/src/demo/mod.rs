@@ -209,7 +209,7 @@ impl Stage {
             Event::Kill => ("killed", self.killed.kill()?),
             Event::Power => ("power cut", self.cut.cut()?),
         };
-        self.lost += verdict.lost();
+        self.lost += verdict.lost;
         self.screen.print(what, verdict, self.json)?;
         match event {
             Event::Kill => self.killed.again(),
@@ -280,7 +280,7 @@ impl Screen {
                 "event": what,
                 "acknowledged": verdict.acknowledged,
                 "found": verdict.found,
-                "lost": verdict.lost(),
+                "lost": verdict.lost,
                 "found_beyond": verdict.beyond,
             })
             .to_string(),

@@ -47,22 +47,19 @@ pub struct Tally {
 pub struct Verdict {
     /// Number of commits acknowledged between the last comparison and the crash.
     pub acknowledged: u64,
-    /// `acknowledged` minus the lost commits.
+    /// Number of these commits that are in the database.
     pub found: u64,
+    /// Number of acknowledged commits that are lost, those of before the last comparison included.
+    pub lost: u64,
     /// Number of commits in the database that were never acknowledged.
     pub beyond: u64,
 }
 
 impl Verdict {
-    /// Returns the number of acknowledged commits that are lost.
-    pub fn lost(self) -> u64 {
-        self.acknowledged - self.found
-    }
-
     /// Returns the verdict as a line of text for the terminal.
     pub fn line(self) -> String {
         let (acknowledged, found) = (grouped(self.acknowledged), grouped(self.found));
-        format!("acknowledged {acknowledged}, found {found}, lost {}", grouped(self.lost()))
+        format!("acknowledged {acknowledged}, found {found}, lost {}", grouped(self.lost))
     }
 }
 
@@ -99,19 +96,20 @@ impl Tally {
     /// from these contents.
     pub fn compare(&mut self, database: &Database) -> Result<Verdict> {
         let table = database.open_table(TABLE)?;
-        let mut verdict = Verdict { acknowledged: self.acknowledged, found: self.acknowledged, beyond: 0 };
+        let mut verdict = Verdict { acknowledged: self.acknowledged, found: 0, lost: 0, beyond: 0 };
         for (client, known) in (0..).zip(&mut self.known) {
             let value = match &table {
                 Some(table) => database.get(table, key(client))?,
                 None => None,
             };
             let there = value.map_or(0, |value| number(&value));
-            // A client may also have lost commits from before the last comparison. So the loss may
-            // exceed the acknowledged commits since then, and the subtraction stops at zero.
-            verdict.found = verdict.found.saturating_sub(known.saturating_sub(there));
+            verdict.lost += known.saturating_sub(there);
             verdict.beyond += there.saturating_sub(*known);
             *known = there;
         }
+        // The loss may exceed the acknowledged commits since the last comparison, because a client
+        // may also have lost earlier ones.
+        verdict.found = verdict.acknowledged.saturating_sub(verdict.lost);
         self.acknowledged = 0;
         self.latencies.reset();
         Ok(verdict)
@@ -136,11 +134,20 @@ mod tests {
         database.put(&table, key(1), 1u64.to_be_bytes()).unwrap();
         database.put(&table, key(2), 1u64.to_be_bytes()).unwrap();
         let verdict = tally.compare(&database).unwrap();
-        assert_eq!(verdict, Verdict { acknowledged: 7, found: 6, beyond: 1 });
+        assert_eq!(verdict, Verdict { acknowledged: 7, found: 6, lost: 1, beyond: 1 });
         assert_eq!(verdict.line(), "acknowledged 7, found 6, lost 1");
         tally.note(&acks(2, 1));
         database.put(&table, key(2), 2u64.to_be_bytes()).unwrap();
-        assert_eq!(tally.compare(&database).unwrap(), Verdict { acknowledged: 1, found: 1, beyond: 0 });
+        assert_eq!(
+            tally.compare(&database).unwrap(),
+            Verdict { acknowledged: 1, found: 1, lost: 0, beyond: 0 }
+        );
+        // The database loses two commits that the last comparison has found.
+        database.put(&table, key(0), 3u64.to_be_bytes()).unwrap();
+        assert_eq!(
+            tally.compare(&database).unwrap(),
+            Verdict { acknowledged: 0, found: 0, lost: 2, beyond: 0 }
+        );
     }
 
     #[test]
