@@ -117,18 +117,22 @@ fn take_name(beside: &Path, to: &Path) -> Result<()> {
     Ok(FileDirectory::open(parent)?.sync()?)
 }
 
+/// The number of a line, and its fault.
+type Fault = (u64, String);
+
 struct Restoring<'d> {
     database: &'d Database,
     table: Option<Table>,
-    rows: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Rows that are not written yet, with the numbers of their lines.
+    rows: Vec<(u64, Vec<u8>, Vec<u8>)>,
     bytes: usize,
     found: Checked,
     progress: Progress,
 }
 
 impl Restoring<'_> {
-    /// Reads a dump to its end. The error has the number of the faulty line, and the fault.
-    fn read(&mut self, mut input: Box<dyn BufRead>) -> std::result::Result<(), (u64, String)> {
+    /// Reads a dump to its end.
+    fn read(&mut self, mut input: Box<dyn BufRead>) -> std::result::Result<(), Fault> {
         let mut number = 0;
         let mut is_ended = false;
         loop {
@@ -149,7 +153,7 @@ impl Restoring<'_> {
                 ));
             }
             if let Line::End(end) = &read {
-                self.put().map_err(|error| wrong(error.to_string()))?;
+                self.put()?;
                 if let Some(fault) = end.fault(&self.found) {
                     return Err(wrong(fault));
                 }
@@ -157,26 +161,27 @@ impl Restoring<'_> {
                 continue;
             }
             self.found.add(&line);
-            self.take(read).map_err(wrong)?;
+            self.take(number, read)?;
         }
     }
 
-    fn take(&mut self, line: Line) -> std::result::Result<(), String> {
+    fn take(&mut self, number: u64, line: Line) -> std::result::Result<(), Fault> {
         match line {
             Line::Table(name) => {
-                self.put().map_err(|error| error.to_string())?;
-                self.table = Some(self.database.table(&name).map_err(|error| error.to_string())?);
+                self.put()?;
+                let table = self.database.table(&name).map_err(|error| (number, error.to_string()))?;
+                self.table = Some(table);
                 self.found.tables += 1;
             }
             Line::Row(key, value) => {
                 if self.table.is_none() {
-                    return Err("it is a row before the first table".to_owned());
+                    return Err((number, "it is a row before the first table".to_owned()));
                 }
                 self.bytes += key.len() + value.len();
-                self.rows.push((key, value));
+                self.rows.push((number, key, value));
                 self.found.rows += 1;
                 if self.rows.len() >= BATCH_ROWS || self.bytes >= BATCH_BYTES {
-                    self.put().map_err(|error| error.to_string())?;
+                    self.put()?;
                 }
             }
             Line::Header | Line::End(_) => {}
@@ -184,17 +189,21 @@ impl Restoring<'_> {
         Ok(())
     }
 
-    /// Writes the rows that were read since the last call.
-    fn put(&mut self) -> katydid::Result<()> {
+    /// Writes the rows that were read since the last call. A fault has the line of the refused row,
+    /// or of the last row if the commit fails.
+    fn put(&mut self) -> std::result::Result<(), Fault> {
         let (rows, found) = (std::mem::take(&mut self.rows), self.found.rows);
         self.bytes = 0;
-        if let Some(table) = &self.table
-            && !rows.is_empty()
-        {
-            self.database
-                .transact(|txn| rows.iter().try_for_each(|(key, value)| txn.insert(table, key, value)))?;
-            self.progress.show(None, || format!("{} rows", grouped(found)));
-        }
+        let Some(table) = self.table.as_ref().filter(|_| !rows.is_empty()) else { return Ok(()) };
+        let mut at = 0;
+        let written = self.database.transact(|txn| {
+            rows.iter().try_for_each(|(number, key, value)| {
+                at = *number;
+                txn.insert(table, key, value)
+            })
+        });
+        written.map_err(|error| (at, error.to_string()))?;
+        self.progress.show(None, || format!("{} rows", grouped(found)));
         Ok(())
     }
 }

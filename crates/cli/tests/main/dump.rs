@@ -111,6 +111,10 @@ fn a_dump_that_is_cut_off_or_changed_makes_no_database() {
         done.expect_error(1, why);
         std::fs::remove_dir_all(folder.path().join("new.restoring")).unwrap();
     }
+    // A row that cannot be written is named, and not the last row of its transaction.
+    let twice = [&lines[..3], &[lines[2]], &lines[3..]].concat().join("\n");
+    run_with_input(&new, "restore-dump --segment 4MiB", twice.as_bytes()).expect_error(1, "line 4: ");
+    std::fs::remove_dir_all(folder.path().join("new.restoring")).unwrap();
     let file = folder.path().join("fruit.jsonl");
     std::fs::write(&file, run_in(&db, "dump --table fruit").expect(0)).unwrap();
     run_in(&new, &format!("restore-dump {} --segment 4MiB", file.display())).expect(0);
