@@ -207,7 +207,7 @@ impl Options {
         let spare = files.spare_segments as u64;
         check((1..=1_024).contains(&spare), "spare_segments", spare, "from 1 to 1024")?;
         let reserve = self.reserve_bytes;
-        check(reserve / segment <= 1_024, "reserve_bytes", reserve, "at most 1024 times segment_bytes")
+        check(reserve <= 1_024 * segment, "reserve_bytes", reserve, "at most 1024 times segment_bytes")
     }
 
     fn validate_memory(&self, memory: &NvramOptions) -> Result<(), OptionsError> {
@@ -334,6 +334,7 @@ mod tests {
             ("sessions_max", Options { sessions_max: 0, ..in_nvram(1 << 20, 0) }),
             ("spare_segments", in_files(|files| files.spare_segments = 0)),
             ("reserve_bytes", Options { reserve_bytes: u64::MAX, ..Options::default() }),
+            ("reserve_bytes", Options { reserve_bytes: (1_024 << 26) + 1, ..Options::default() }),
             ("nvram.bytes", in_nvram(100_000, 0)),
             ("nvram.bytes", in_nvram(8 << 10, 0)),
             ("nvram.bytes", in_nvram(1 << 63, 0)),
