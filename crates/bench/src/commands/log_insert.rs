@@ -17,6 +17,7 @@ use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::word;
 use katydid_command::flags::{name_of, seconds};
 use katydid_command::signals;
+use katydid_command::stderr::warn;
 use katydid_wal::SyncKind;
 use katydid_wal::testing::rate::turns_in_a_microsecond;
 use std::path::{Path, PathBuf};
@@ -85,7 +86,7 @@ impl LogInsert {
         let asked = Arc::clone(&stop);
         signals::on_stop(move || {
             asked.store(true, Ordering::Relaxed);
-            eprintln!("katydid: the run under way is finished first; another signal ends at once");
+            warn(format_args!("katydid: the run under way is finished first; another signal ends at once"));
         })?;
         let go_on = || match stop.load(Ordering::Relaxed) {
             true => {

@@ -19,6 +19,7 @@ use katydid_command::built::{COMMIT, VERSION};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::name_of;
 use katydid_command::signals;
+use katydid_command::stderr::warn;
 use katydid_command::table::wrapped;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +47,7 @@ impl<'a> Session<'a> {
         let asked = Arc::clone(&stop);
         signals::on_stop(move || {
             asked.store(true, Ordering::Relaxed);
-            eprintln!("katydid: the run under way is finished first; another signal ends at once");
+            warn(format_args!("katydid: the run under way is finished first; another signal ends at once"));
         })?;
         let stage = common.stage()?;
         let machine = Machine::read(&common.dir).line();

@@ -13,6 +13,7 @@ use clap::Args;
 use katydid_command::built::{COMMIT, VERSION};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
+use katydid_command::stderr::warn;
 use katydid_manycore::{Machine, Outcome, Plan};
 use std::path::Path;
 use std::time::Instant;
@@ -105,7 +106,10 @@ impl Run {
         results.out.flush()?;
         // This line goes to standard error, because the results on standard output are equal in
         // every run.
-        eprintln!("{events} events in {seconds:.1} s, {:.1} million a second", events as f64 / seconds / 1e6);
+        warn(format_args!(
+            "{events} events in {seconds:.1} s, {:.1} million a second",
+            events as f64 / seconds / 1e6
+        ));
         Ok(())
     }
 

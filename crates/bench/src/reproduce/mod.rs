@@ -25,6 +25,7 @@ use katydid_command::built::{COMMIT, VERSION};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
 use katydid_command::progress::Progress;
+use katydid_command::stderr::warn;
 use katydid_command::{signals, whole_file};
 use report::{Chapter, Head, Outcome};
 use rows::Rows;
@@ -93,7 +94,7 @@ impl Reproduce {
         let child = Arc::new(Child::default());
         let asked = Arc::clone(&child);
         signals::on_stop(move || {
-            eprintln!("katydid: the experiment under way is given up; another signal ends at once");
+            warn(format_args!("katydid: the experiment under way is given up; another signal ends at once"));
             asked.stop();
         })?;
         let mut chapters: Vec<Chapter> =

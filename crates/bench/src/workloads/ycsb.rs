@@ -8,6 +8,7 @@ use super::runner::{Runner, TIME, load_plan};
 use super::setup::{Setup, THREADS};
 use clap::Args;
 use katydid_command::failure::{Failure, Result};
+use katydid_command::stderr::warn;
 use katydid_workload::drive::{Outcome, Plan};
 use katydid_workload::generate::KeyDistribution;
 use katydid_workload::properties::Properties;
@@ -129,7 +130,7 @@ impl Ycsb {
         }
         let settings = Settings::from_properties(&properties).map_err(|error| wrong(&error))?;
         if !settings.ignored.is_empty() {
-            eprintln!("without effect here: {}", settings.ignored.join(", "));
+            warn(format_args!("without effect here: {}", settings.ignored.join(", ")));
         }
         Ok(settings)
     }

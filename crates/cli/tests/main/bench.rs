@@ -1,6 +1,6 @@
 //! `bench`: its report, its JSON, and the flags that it refuses.
 
-use crate::program::{command, in_repository, run, run_in};
+use crate::program::{command, in_repository, run, run_in, run_unheard};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -125,6 +125,14 @@ fn the_table_names_what_was_measured() {
         assert!(out.lines().any(|at| at.starts_with(line)), "no {line}:\n{out}");
     }
     assert!(out.contains("durability=durable") && out.contains("distribution=zipfian(0.99)"), "{out}");
+}
+
+/// The command names the ignored property on standard error.
+#[test]
+fn a_closed_standard_error_ends_no_measurement() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "bench ycsb --records 100 --operations 50 --threads 1 --no-limit -p label=1";
+    run_unheard(&dir.path().join("db"), words).expect(0);
 }
 
 #[test]
