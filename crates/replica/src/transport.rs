@@ -57,9 +57,14 @@ pub(crate) async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
 
 /// Sets the options of a connection: small messages are sent at once, and idle connections probed.
 fn prepared(stream: TcpStream) -> io::Result<TcpStream> {
-    stream.set_nodelay(true)?;
-    SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE)?;
+    prepare(SockRef::from(&stream))?;
     Ok(stream)
+}
+
+/// Sets the options of a connection of any runtime: see [`prepared`].
+pub(crate) fn prepare(socket: SockRef<'_>) -> io::Result<()> {
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_keepalive(&KEEPALIVE)
 }
 
 /// TCP without encryption, for trusted networks. The cluster's id protects against replicas of

@@ -3,7 +3,7 @@
 //! The connection's thread runs this code. A refused transaction has changed nothing, and a
 //! transaction that is reported as committed is durable.
 
-use super::answers::{ANSWER_BYTES_MAX, Answers, LastAnswer};
+use super::answers::{ANSWER_BYTES_MAX, Answers, LastAnswer, TABLE};
 use super::message::{Action, Operation, Outcome, Refusal, TransactionId};
 use katydid::{Database, Error, Table, Transaction};
 use std::collections::HashMap;
@@ -49,6 +49,12 @@ pub(super) fn apply(
     id: TransactionId,
     operations: &[Operation],
 ) -> Result<LastAnswer, Outcome> {
+    // A client that wrote this table could make the replica answer for transactions that it does
+    // not have, and keep it from starting again.
+    if operations.iter().any(|operation| operation.table == TABLE) {
+        let text = format!("table {TABLE:?} is reserved for the replica");
+        return Err(Outcome::Refused(Refusal::NotAllowed(text)));
+    }
     let tables: Result<Vec<Table>, Error> =
         operations.iter().map(|operation| known.get(database, &operation.table)).collect();
     let tables = tables.map_err(failed)?;

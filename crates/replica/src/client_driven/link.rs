@@ -4,6 +4,8 @@
 
 use super::frame::{self, FrameError};
 use super::message::{ClientId, Reply, Request};
+use crate::transport::prepare;
+use socket2::SockRef;
 use std::io::{self, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -29,7 +31,7 @@ impl Link {
         answer_timeout: Duration,
     ) -> Result<(Link, Option<u64>), FrameError> {
         let requests = TcpStream::connect_timeout(&address, connect_timeout)?;
-        requests.set_nodelay(true)?;
+        prepare(SockRef::from(&requests))?;
         requests.set_read_timeout(Some(answer_timeout))?;
         requests.set_write_timeout(Some(answer_timeout))?;
         let replies = BufReader::new(requests.try_clone()?);

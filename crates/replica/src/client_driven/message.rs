@@ -55,7 +55,8 @@ impl Action {
 /// One operation of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
-    /// Name of the table. The table is created if it is missing.
+    /// Name of the table. The table is created if it is missing. `katydid client-driven answers` is
+    /// reserved for the replicas.
     pub table: String,
     /// Key in that table, at most [`katydid::KEY_BYTES_MAX`] bytes.
     pub key: Vec<u8>,

@@ -8,8 +8,10 @@ use super::contents;
 use super::frame::{self, FrameError};
 use super::message::{Answer, ClientId, Operation, Outcome, Refusal, Reply, Request, TransactionId};
 use super::server::Shared;
+use crate::transport::prepare;
 use katydid::device::Waiting;
 use parking_lot::Mutex;
+use socket2::SockRef;
 use std::cmp::Ordering;
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
@@ -35,7 +37,9 @@ struct Begun {
 
 impl<'s> Connection<'s> {
     pub fn new(shared: &'s Shared, socket: TcpStream) -> Result<Self, FrameError> {
-        socket.set_nodelay(true)?;
+        // A client that has lost its power or its network ends no connection. The probes end it, so
+        // that it takes no thread for ever.
+        prepare(SockRef::from(&socket))?;
         socket.set_write_timeout(Some(shared.options.send_timeout))?;
         let replies = socket.try_clone()?;
         let requests = BufReader::new(socket);

@@ -10,6 +10,8 @@
 //! 2. [`Server::stop`] ends connections between two requests: a request that was read is run and
 //!    answered first. Then the database is closed.
 //! 3. A connection that sends a damaged frame is ended. Its committed transactions stay.
+//! 4. The operating system probes idle connections, so a client that has lost its power or its
+//!    network keeps no connection and no thread.
 //!
 //! After a crash the database recovers; with [`AnswerTable::Durable`] the answers are part of it.
 //!
@@ -42,8 +44,8 @@ pub struct ServerOptions {
     /// Maximum number of connections, each with a thread. Default: 4096. A further connection is
     /// ended at once.
     pub connections_max: usize,
-    /// Maximum time for sending one answer. Default: 10 s. After a time-out the connection is
-    /// ended.
+    /// Maximum time for sending one answer, more than zero. Default: 10 s. After a time-out the
+    /// connection is ended.
     pub send_timeout: Duration,
     /// Delay added to each request, half of it before the request runs and half before the answer
     /// is sent. Default: none. The delay stands for the round trip of a network if replicas and
@@ -75,6 +77,9 @@ pub enum ServerError {
         /// Cause of the failure.
         source: io::Error,
     },
+    /// [`ServerOptions::send_timeout`] is zero: no answer could be sent.
+    #[error("option send_timeout must be more than zero")]
+    SendTimeout,
     /// The database failed.
     #[error(transparent)]
     Database(#[from] Error),
@@ -118,14 +123,17 @@ impl Server {
     /// Serves a database at a listener until the server is stopped. The server owns the database.
     ///
     /// # Errors
-    /// [`ServerError::Database`] if the table of answers cannot be opened or read;
-    /// [`ServerError::Io`] if the listener's address is not known, or the accepting thread cannot
-    /// be started.
+    /// [`ServerError::SendTimeout`]; [`ServerError::Database`] if the table of answers cannot be
+    /// opened or read; [`ServerError::Io`] if the listener's address is not known, or the accepting
+    /// thread cannot be started.
     pub fn start(
         database: Database,
         listener: TcpListener,
         options: ServerOptions,
     ) -> Result<Server, ServerError> {
+        if options.send_timeout.is_zero() {
+            return Err(ServerError::SendTimeout);
+        }
         let io = |what| move |source| ServerError::Io { what, source };
         let address = listener.local_addr().map_err(io("find the listener's address"))?;
         let answers = Answers::open(&database, options.answers, options.sessions_max)?;
@@ -251,5 +259,37 @@ impl Drop for Closed<'_> {
             // The other side may be gone.
             let _gone = socket.shutdown(Shutdown::Both);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client_driven::{Cluster, ClusterOptions};
+    use socket2::SockRef;
+
+    #[test]
+    fn idle_connections_are_probed() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+        let database = Database::in_memory().expect("open");
+        let server = Server::start(database, listener, ServerOptions::default()).expect("start");
+        let cluster = Cluster::new(ClusterOptions::new(vec![server.address()])).expect("a replica");
+        let session = cluster.session().expect("a session");
+        let connections = server.shared.connections.lock();
+        assert_eq!(connections.open.len(), 1);
+        for socket in connections.open.values() {
+            assert!(SockRef::from(socket).keepalive().expect("an option"));
+        }
+        drop(connections);
+        session.end().expect("the session ends");
+        server.stop().expect("stop");
+    }
+
+    #[test]
+    fn a_server_that_could_send_no_answer_is_not_started() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+        let options = ServerOptions { send_timeout: Duration::ZERO, ..ServerOptions::default() };
+        let refused = Server::start(Database::in_memory().expect("open"), listener, options);
+        assert!(matches!(refused, Err(ServerError::SendTimeout)), "{refused:?}");
     }
 }

@@ -265,6 +265,25 @@ fn a_transaction_that_all_refuse_leaves_nothing_and_one_that_some_refuse_diverge
     assert!(matches!(compare(&mut session), Err(Error::Different(_))));
 }
 
+/// A replica cannot start if its table of answers has a row that it has not written.
+#[test]
+fn a_transaction_does_not_write_the_table_of_answers() {
+    let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    let server = serve(open(&directory, paged()), ServerOptions::default());
+    let mut session = cluster(&[server.address()]).session().unwrap();
+    let write = |key: &[u8], action| {
+        vec![Operation { table: "katydid client-driven answers".to_owned(), key: key.to_vec(), action }]
+    };
+    let own = session.id().0.to_be_bytes();
+    for operations in [write(b"key", Action::Put(b"value".to_vec())), write(&own, Action::Delete)] {
+        let error = session.transact(operations).unwrap_err();
+        assert!(matches!(error, Error::Refused { refusal: Refusal::NotAllowed(_), .. }), "{error}");
+    }
+    session.transact(put("k", "1")).unwrap();
+    server.stop().unwrap();
+    serve(open(&directory, paged()), ServerOptions::default()).stop().unwrap();
+}
+
 fn call(socket: &mut TcpStream, request: &Request) -> Result<Reply, FrameError> {
     frame::write(socket, request)?;
     frame::read(socket)
