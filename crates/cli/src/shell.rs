@@ -5,6 +5,7 @@
 //! prints the error and reads the next line. If the input is not a terminal, the exit code is 0
 //! only if every command succeeded.
 
+use crate::load::lines::{LINE_BYTES_MAX, next_line};
 use crate::point::print_entry;
 use crate::show::as_lines;
 use crate::text::{self, EscapeError};
@@ -17,7 +18,7 @@ use katydid_command::stderr::warn;
 use katydid_observe::{Reply, Request, answer};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Run commands from a terminal or from standard input on one database
@@ -26,7 +27,8 @@ use std::path::PathBuf;
 /// Tables are created outside of transactions, by `create` or by a `put` without `begin`.
 /// The database is created if it is missing. Other programs can read it while the shell runs. The
 /// history of a terminal is kept in ~/.katydid_history. If standard input is no terminal, the shell
-/// continues after a failed command, and its exit code is 1.
+/// continues after a failed command, and its exit code is 1. If no program reads its output, the
+/// shell ends, and its exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid shell --dir ./db\n  \
                         printf 'create fruit\\nbegin\\nput fruit apple red\\nput fruit pear green\\ncommit\\n' | katydid shell --dir ./db")]
@@ -126,7 +128,7 @@ impl Session<'_> {
                 // The entry is kept in memory, which cannot fail.
                 let _cannot_fail = editor.add_history_entry(&line);
             }
-            match self.line(&line) {
+            match self.line(line.as_bytes()) {
                 Ok(Next::Line) => {}
                 Ok(Next::Quit) => break Ok(()),
                 Err(failure) => drop(failure.report()),
@@ -142,13 +144,22 @@ impl Session<'_> {
 
     fn follow(&mut self) -> Result<()> {
         let mut ended = Ok(());
-        for line in std::io::stdin().lock().lines() {
+        let mut input = std::io::stdin().lock();
+        for number in 1_u64.. {
+            let line = next_line(&mut input, LINE_BYTES_MAX);
             let line =
-                line.map_err(|error| Failure::failed(format_args!("cannot read standard input: {error}")))?;
+                line.map_err(|why| Failure::failed(format_args!("standard input: line {number}: {why}")))?;
+            let Some((line, _)) = line else { break };
             match self.line(&line) {
                 Ok(Next::Line) => {}
                 Ok(Next::Quit) => break,
-                Err(Failure::NobodyReads) => return Err(Failure::NobodyReads),
+                // The commands of the later lines are not run, so the exit code must not say that
+                // all commands succeeded.
+                Err(Failure::NobodyReads) => {
+                    return Err(Failure::failed(format_args!(
+                        "no program reads the output; the shell ended at line {number} of its input"
+                    )));
+                }
                 Err(failure) => {
                     failure.report();
                     ended = Err(Failure::Said);
@@ -158,7 +169,7 @@ impl Session<'_> {
         ended
     }
 
-    fn line(&mut self, line: &str) -> Result<Next> {
+    fn line(&mut self, line: &[u8]) -> Result<Next> {
         let words = words(line).map_err(Failure::failed)?;
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let [command, arguments @ ..] = &words[..] else { return Ok(Next::Line) };
@@ -304,11 +315,11 @@ enum WordsError {
 }
 
 /// Splits a line into its words, unescaped.
-fn words(line: &str) -> std::result::Result<Vec<Vec<u8>>, WordsError> {
+fn words(line: &[u8]) -> std::result::Result<Vec<Vec<u8>>, WordsError> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
     let mut quoted = false;
-    let mut rest = line.as_bytes();
+    let mut rest = line;
     while let [byte, after @ ..] = rest {
         rest = after;
         match byte {
@@ -344,7 +355,8 @@ mod tests {
     #[test]
     fn words_are_parted_by_blanks_and_kept_by_quotes() {
         let parted = |line: &str| {
-            words(line).map(|words| words.iter().map(|word| text::escaped(word)).collect::<Vec<_>>())
+            words(line.as_bytes())
+                .map(|words| words.iter().map(|word| text::escaped(word)).collect::<Vec<_>>())
         };
         assert_eq!(parted("put  t\tk v ").unwrap(), ["put", "t", "k", "v"]);
         assert_eq!(parted(r#"put t "a b" "" é"x"y"#).unwrap(), ["put", "t", "a b", "", "éxy"]);

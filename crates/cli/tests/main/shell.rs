@@ -1,6 +1,6 @@
 //! `shell` with standard input: transactions of several commands, and errors.
 
-use crate::program::{run_in, run_with_input};
+use crate::program::{run_in, run_unread, run_with_input};
 
 #[test]
 fn several_commands_are_one_transaction() {
@@ -60,4 +60,29 @@ fn a_transaction_creates_no_table() {
         assert_eq!(lines, [refused]);
         assert_eq!(done.expect(1), "0\napple\tblue\nfruit\nnuts\n");
     }
+}
+
+/// The reader of the output may end before the shell has run all commands.
+#[test]
+fn commands_that_are_not_run_because_no_program_reads_are_no_success() {
+    let dir = tempfile::tempdir().unwrap();
+    run_in(dir.path(), "put t a 1").expect(0);
+    run_unread(dir.path(), "shell", b"put t b 2\nget t a\nput t c 3\n")
+        .expect_error(1, "no program reads the output; the shell ended at line 2 of its input");
+    assert_eq!(run_in(dir.path(), "scan t").expect(0), "a\t1\nb\t2\n");
+    // A shell whose commands print nothing needs no reader.
+    run_unread(dir.path(), "shell", b"put t c 3\n").expect(0);
+}
+
+#[test]
+fn the_lines_of_a_shell_are_bytes_of_bounded_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let done = run_with_input(dir.path(), "shell --segment 4MiB", b"put t \xff 1\nput t b \xe9\n");
+    done.expect(0);
+    assert_eq!(run_in(dir.path(), "scan t").expect(0), "b\t\\xe9\n\\xff\t1\n");
+    // This line is longer than any command.
+    let mut input = b"put t c 2\nput t d ".to_vec();
+    input.resize(input.len() + (97 << 20), b'v');
+    run_with_input(dir.path(), "shell", &input).expect_error(1, "standard input: line 2: it is longer than");
+    assert_eq!(run_in(dir.path(), "count t").expect(0), "3\n");
 }
