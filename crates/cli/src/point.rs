@@ -3,14 +3,16 @@
 use crate::key_range::key;
 use crate::text;
 use clap::Args;
-use katydid::Prefix;
+use katydid::{Prefix, VALUE_BYTES_MAX};
 use katydid_command::bytes::counted;
 use katydid_command::database::{self, DatabaseDir, EngineFlags, close_after};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
 use katydid_command::stderr::warn;
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 fn not_found(table: &str, key: &str) -> Failure {
     warn(format_args!("katydid: key {key:?} is not in table {table:?}"));
@@ -101,8 +103,7 @@ impl Put {
     pub fn run(self) -> Result<()> {
         let key = key(&self.key)?;
         let value = match (&self.value, &self.value_file) {
-            (_, Some(file)) => std::fs::read(file)
-                .map_err(|error| Failure::failed(format_args!("cannot read {}: {error}", file.display())))?,
+            (_, Some(file)) => value_of(file)?,
             (Some(value), None) => {
                 text::argument(value).map_err(|error| Failure::usage(format_args!("the value: {error}")))?
             }
@@ -113,6 +114,22 @@ impl Put {
         database.put(&table, key, value)?;
         Ok(database.close()?)
     }
+}
+
+/// Reads a value from a file: no more bytes than the longest value has, because the file may be
+/// endless.
+fn value_of(file: &Path) -> Result<Vec<u8>> {
+    let mut value = Vec::new();
+    let read =
+        File::open(file).and_then(|opened| opened.take(VALUE_BYTES_MAX as u64 + 1).read_to_end(&mut value));
+    read.map_err(|error| Failure::failed(format_args!("cannot read {}: {error}", file.display())))?;
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(Failure::failed(format_args!(
+            "{} has more than {VALUE_BYTES_MAX} bytes, the length of the longest value",
+            file.display()
+        )));
+    }
+    Ok(value)
 }
 
 /// Remove one key, or all keys with a prefix

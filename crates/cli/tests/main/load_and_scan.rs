@@ -175,6 +175,12 @@ fn single_keys() {
     run_in(dir.path(), "delete fruit apple").expect_error(1, "is not in table");
     run_in(dir.path(), "get fruit \\q").expect_error(2, "unknown escape");
     run_in(dir.path(), "put fruit plum").expect_error(2, "required");
+    // A file that is longer than any value is refused before the database is made.
+    std::fs::File::create(&file).unwrap().set_len((16 << 20) + 1).unwrap();
+    let none = dir.path().join("none");
+    run_in(&none, &format!("put fruit pear --value-file {}", file.display()))
+        .expect_error(1, "value has more than 16777216 bytes, the length of the longest value");
+    assert!(!none.exists());
 }
 
 #[test]
