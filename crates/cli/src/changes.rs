@@ -217,7 +217,9 @@ impl ChangesCommand {
                 Ok(None) => break,
                 Err(Error::Closed) if self.follow => break,
                 Err(error) => {
-                    out.flush()?;
+                    // The transactions before the failure are printed. The exit code tells of the
+                    // failure even if no program reads them.
+                    let _may_be_unread = out.flush();
                     return Err(error.into());
                 }
             }

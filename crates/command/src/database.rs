@@ -192,12 +192,14 @@ pub fn listen(database: &Database, dir: &Path) -> Option<Socket> {
     }
 }
 
-/// Closes the database after the output, so that findings are printed first. Returns the error of
-/// the output if there is one, else the error of closing.
+/// Closes the database after the output, so that findings are printed first. Returns the failure of
+/// the command if there is one, else the error of closing. A closed output is no failure, and hides
+/// no error of closing.
 pub fn close_after(database: &Database, output: Result<()>) -> Result<()> {
-    let closed = database.close();
-    output?;
-    Ok(closed?)
+    match (output, database.close()) {
+        (Ok(()) | Err(Failure::NobodyReads), Err(error)) => Err(error.into()),
+        (output, _) => output,
+    }
 }
 
 /// Opens a database in a folder, and shows the progress of recovery. If the database's log is of
@@ -259,4 +261,24 @@ pub fn no_table(name: &str, tables: &[String]) -> Failure {
         many => format!("there are {many} others"),
     };
     Failure::failed(format_args!("there is no table {name:?}; {known}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use katydid_device::SimDevice;
+
+    #[test]
+    fn a_closed_output_hides_no_error_of_closing() {
+        let device = SimDevice::new(1);
+        let database = Database::open_in(device.directory(), Options::default()).expect("open");
+        let table = database.table("t").expect("a table");
+        database.put(&table, "key", "value").expect("put");
+        // Closing takes a checkpoint, which this device refuses. Each call has the same outcome.
+        device.freeze();
+        let after = |output| close_after(&database, output).expect_err("it cannot be closed");
+        assert!(matches!(after(Ok(())), Failure::Failed(_)));
+        assert!(matches!(after(Err(Failure::NobodyReads)), Failure::Failed(_)));
+        assert!(matches!(after(Err(Failure::Said)), Failure::Said), "the failure of the command comes first");
+    }
 }

@@ -16,7 +16,7 @@ use bulk::Order;
 use clap::Args;
 use katydid::Database;
 use katydid_command::bytes::{counted, grouped, shown};
-use katydid_command::database::{DatabaseDir, EngineFlags, listen};
+use katydid_command::database::{DatabaseDir, EngineFlags, close_after, listen};
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::say;
 use katydid_command::progress::Progress;
@@ -121,9 +121,7 @@ impl Load {
         };
         drop(socket);
         // All acknowledged lines are durable already; closing only makes the next opening fast.
-        let closed = database.close();
-        result?;
-        Ok(closed?)
+        close_after(&database, result)
     }
 }
 
