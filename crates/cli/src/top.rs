@@ -9,7 +9,7 @@ use katydid_command::bytes::{grouped, shown};
 use katydid_command::database::DatabaseDir;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::seconds;
-use katydid_command::look::Look;
+use katydid_command::look::{Look, has_closed_socket};
 use katydid_command::output::{Output, say};
 use serde_json::{Value, json};
 use std::io::IsTerminal;
@@ -70,7 +70,10 @@ impl Top {
         while left > 0 {
             left -= 1;
             std::thread::sleep(interval.saturating_sub(at.elapsed()));
-            let stat = look.stat()?;
+            let stat = match look.stat() {
+                Err(_) if has_closed_socket(&self.place.dir) => return Ok(()),
+                stat => stat?,
+            };
             let seconds = at.elapsed().as_secs_f64();
             at = Instant::now();
             let rates = RATES.map(|(name, place, bytes)| {

@@ -94,7 +94,7 @@ impl Look {
                 Reply::Refused(refusal) => refusal,
                 reply => return Ok(reply),
             },
-            Look::Running(client) => match client.ask(request) {
+            Look::Running(client) => match ask_again(client, request) {
                 Err(AskError::Refused(refusal)) => refusal,
                 reply => return reply.map_err(Failure::failed),
             },
@@ -201,6 +201,16 @@ impl Look {
     }
 }
 
+/// Asks the process that has the database open. If that process has ended the connection, asks once
+/// more over a new one: a process ends connections that send no request for a minute, and a command
+/// may wait longer than that. No request of a [`Look`] depends on the connection of an earlier one.
+fn ask_again(client: &mut Client, request: &Request) -> std::result::Result<Reply, AskError> {
+    match client.ask(request) {
+        Err(AskError::Ended) if client.reconnect().is_ok() => client.ask(request),
+        reply => reply,
+    }
+}
+
 fn asked((low, high): &Bounds) -> (Bound<Bytes>, Bound<Bytes>) {
     (low.clone().map(Bytes), high.clone().map(Bytes))
 }
@@ -211,4 +221,39 @@ fn unexpected(reply: &Reply) -> Failure {
     Failure::failed(format_args!(
         "the process that has the database open sent an unexpected reply: {reply:?}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use katydid_observe::Socket;
+
+    #[test]
+    fn a_connection_that_the_process_has_ended_is_made_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let database = Database::open(folder.path()).expect("open");
+        let table = database.table("t").expect("a table");
+        let fill = |txn: &katydid::Transaction| {
+            (0..2_000_u32).try_for_each(|number| txn.put(&table, number.to_be_bytes(), "value"))
+        };
+        database.transact(fill).expect("put");
+        let mut socket = Some(Socket::open(&database, folder.path()).expect("a socket"));
+        let mut look = Look::Running(Client::connect(folder.path()).expect("connect"));
+        // A socket that is closed ends its connections, as a socket does after a minute.
+        let mut rows = 0;
+        let wanted = Wanted { keys: (Bound::Unbounded, Bound::Unbounded), reverse: false, limit: u64::MAX };
+        let scanned = look.scan("t", wanted, |_, _| {
+            rows += 1;
+            if rows == 10 {
+                drop(socket.take());
+                socket = Some(Socket::open(&database, folder.path()).expect("a socket"));
+            }
+            Ok(())
+        });
+        scanned.expect("the rest is read over another connection");
+        assert_eq!(rows, 2_000);
+        drop(socket);
+        let ended = look.tables().expect_err("no process listens");
+        assert!(matches!(&ended, Failure::Failed(why) if why.contains("ended the connection")), "{ended:?}");
+    }
 }

@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Maximum time until a reply begins. This time is long, because the process that has the database
@@ -18,10 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// This time is long, because the whole copy is synced at once at its end.
 const COPY_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-/// A connection to the socket of a database.
+/// A connection to the socket of a database. A process ends a connection on which it gets no
+/// request for a minute; [`Client::reconnect`] makes a new one.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
+    /// Folder of the database.
+    path: PathBuf,
 }
 
 /// The reason why a socket cannot be reached.
@@ -61,12 +64,24 @@ impl Client {
         let socket_path = SocketPath::of(path.as_ref()).map_err(ConnectError::Io)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(|errno| ConnectError::Io(errno.into()))?;
+        let path = path.as_ref().to_owned();
         match connect(&socket, &socket_path.address) {
-            Ok(()) => Ok(Client { stream: UnixStream::from(socket) }),
+            Ok(()) => Ok(Client { stream: UnixStream::from(socket), path }),
             // A refused connection means that a crash has left the socket.
             Err(Errno::NOENT | Errno::CONNREFUSED) => Err(ConnectError::NoSocket),
             Err(errno) => Err(ConnectError::Io(errno.into())),
         }
+    }
+
+    /// Replaces the connection by a new one, perhaps to another process, if that process has the
+    /// database open now. A feed of the old connection is lost. After an error this client is
+    /// unchanged.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect`].
+    pub fn reconnect(&mut self) -> Result<(), ConnectError> {
+        *self = Client::connect(&self.path)?;
+        Ok(())
     }
 
     /// Sends a request, and waits for the reply. A refusal is returned as an error.

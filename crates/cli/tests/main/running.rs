@@ -207,3 +207,15 @@ fn a_backup_of_a_running_database_ends_with_its_client_or_its_owner() {
     }
     assert_eq!(run_in(&path("db"), "count t").expect(0), "2\n");
 }
+
+#[test]
+fn the_activity_of_a_running_database_is_shown_until_its_owner_closes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let owner = Owner::begin(folder.path());
+    let mut top = command(["top", "--interval", "0.01"]).arg("--dir").arg(folder.path()).spawn().unwrap();
+    let mut lines = BufReader::new(top.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("paged engine, "));
+    owner.close();
+    assert!(lines.all(|line| line.is_ok()));
+    collected(top.wait_with_output().unwrap()).expect(0);
+}
