@@ -1,9 +1,9 @@
 //! Conversion of keys and values to text, and back. Pure functions.
 //!
 //! Valid UTF-8 is printed unchanged, with two exceptions. Backslash, tab, line feed and carriage
-//! return become `\\`, `\t`, `\n` and `\r`. Other control characters, and characters that separate
-//! lines or change the direction of text, are written as one `\xNN` for each byte. A byte that is
-//! not UTF-8 becomes `\xNN`.
+//! return become `\\`, `\t`, `\n` and `\r`. Other control characters, characters that separate
+//! lines or change the direction of text, and byte order marks are written as one `\xNN` for each
+//! byte. A byte that is not UTF-8 becomes `\xNN`.
 //!
 //! 1. `unescape(escape(bytes)) == bytes` for all bytes.
 //! 2. Escaped text has no control character, so no tab or line end in a value looks like a
@@ -49,10 +49,14 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns whether a character changes how the text around it is shown. Such characters can make
-/// one text look like another.
+/// Returns whether a character changes how the text around it is shown or read. Such characters can
+/// make one text look like another, and a byte order mark at the beginning of a file is not read as
+/// part of the text.
 fn is_format(character: char) -> bool {
-    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
+    )
 }
 
 /// Returns `bytes` as escaped text.
@@ -141,6 +145,7 @@ mod tests {
             escaped("a\u{202e}b\u{2066}\u{2028}".as_bytes()),
             r"a\xe2\x80\xaeb\xe2\x81\xa6\xe2\x80\xa8"
         );
+        assert_eq!(escaped("\u{feff}a".as_bytes()), r"\xef\xbb\xbfa");
         // Joiners stay unescaped, because emoji and words contain them.
         assert_eq!(escaped("\u{200d}\u{200c}".as_bytes()), "\u{200d}\u{200c}");
         assert_eq!(escaped(b""), "");

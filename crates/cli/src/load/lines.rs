@@ -149,10 +149,18 @@ impl<I: Read> Csv<I> {
     /// separates the fields.
     pub fn of(input: I, separator: u8, header: bool) -> Self {
         let left = Arc::new(AtomicU64::new(0));
-        let bounded = Bounded { input, left: left.clone() };
+        let place = PlaceInFile { taken: 0, field: InField::Start, separator };
+        let bounded = Bounded { input, left: left.clone(), place, has_ended: false };
         let reader =
             ReaderBuilder::new().delimiter(separator).has_headers(header).flexible(true).from_reader(bounded);
         Csv { reader, number: u64::from(header), left }
+    }
+
+    /// Returns whether the record that was read last ends with the input, within quotes. The CSV
+    /// reader takes such a record for a whole one.
+    fn is_left_open(&self) -> bool {
+        let Bounded { place, has_ended, .. } = self.reader.get_ref();
+        *has_ended && place.field == InField::Quoted && self.reader.position().byte() == place.taken
     }
 }
 
@@ -164,11 +172,17 @@ impl<I: Read> Records for Csv<I> {
         self.number += 1;
         let mut fields = ByteRecord::new();
         match self.reader.read_byte_record(&mut fields) {
+            Ok(is_record) if self.is_left_open() => {
+                // If there is no record, the header is left open.
+                let number = self.number - u64::from(!is_record);
+                return Err((number, "a quote is left open at the end of the file".to_owned()));
+            }
             Ok(true) => {}
             Ok(false) => return Ok(None),
             Err(error) => return Err((self.number, format!("cannot read: {error}"))),
         }
-        let bytes = fields.as_slice().len();
+        // A record has a number for the end of each field, so empty fields take memory, too.
+        let bytes = fields.as_slice().len() + fields.len() * size_of::<usize>();
         Ok(Some((Record { number: self.number, text: Text::Fields(fields) }, bytes)))
     }
 
@@ -177,11 +191,50 @@ impl<I: Read> Records for Csv<I> {
     }
 }
 
+/// Place of the last byte in its field, by the rules of the CSV reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InField {
+    /// The next byte begins a field.
+    Start,
+    Unquoted,
+    Quoted,
+    /// The byte is a quote within quotes: it ends them, unless another quote follows.
+    Quote,
+}
+
+/// The number of bytes that were read from a CSV file, and the place of the last one.
+#[derive(Debug)]
+struct PlaceInFile {
+    taken: u64,
+    field: InField,
+    separator: u8,
+}
+
+impl PlaceInFile {
+    fn pass(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            // A byte order mark at the beginning belongs to no field.
+            let of_mark = "\u{feff}".as_bytes().get(usize::try_from(self.taken).unwrap_or(usize::MAX));
+            self.taken += 1;
+            self.field = match (self.field, byte) {
+                (InField::Start, _) if of_mark == Some(&byte) => InField::Start,
+                (InField::Quoted, b'"') => InField::Quote,
+                (InField::Quoted, _) | (InField::Start | InField::Quote, b'"') => InField::Quoted,
+                (_, b'\r' | b'\n') => InField::Start,
+                _ if byte == self.separator => InField::Start,
+                _ => InField::Unquoted,
+            };
+        }
+    }
+}
+
 /// Input that fails after `left` bytes, until `left` is set again.
 #[derive(Debug)]
 struct Bounded<I> {
     input: I,
     left: Arc<AtomicU64>,
+    place: PlaceInFile,
+    has_ended: bool,
 }
 
 impl<I: Read> Read for Bounded<I> {
@@ -193,6 +246,8 @@ impl<I: Read> Read for Bounded<I> {
         }
         let most = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let count = self.input.read(&mut bytes[..most])?;
+        self.place.pass(&bytes[..count]);
+        self.has_ended |= count == 0 && most > 0;
         self.left.store(left - count as u64, Ordering::Relaxed);
         Ok(count)
     }
@@ -283,6 +338,27 @@ mod tests {
     }
 
     #[test]
+    fn a_quote_that_the_end_of_the_file_leaves_open_is_no_record() {
+        let last = |text: &'static str, header| {
+            let events = events_of(Csv::of(io::Cursor::new(text), b';', header), 10);
+            match events.last() {
+                Some(Event::Broken(number, why)) if why.contains("quote is left open") => Some(*number),
+                Some(Event::End) => None,
+                _ => panic!("{events:?}"),
+            }
+        };
+        for open in ["a;b\nc;\"d", "a;b\r\n\"c;d\n", "a;b\n\"c\"\"", "a;b\n\"c;d\"\";\n\n", "a;b\n\""] {
+            assert_eq!(last(open, false), Some(2), "{open:?}");
+        }
+        assert_eq!((last("\"a;b\n", true), last("a;b\n\"c;d", true)), (Some(1), Some(2)));
+        for closed in
+            ["", "a;\"b\"", "a;\"b\"\n", "a;b\"c\n", "a;\"\"\n\n", "a;\"b\"\"\"\n", "\u{feff}\"a;b\";\"\"\n"]
+        {
+            assert_eq!(last(closed, false), None, "{closed:?}");
+        }
+    }
+
+    #[test]
     fn a_batch_ends_when_it_is_heavy() {
         let events = events(
             io::Cursor::new(
@@ -293,6 +369,14 @@ mod tests {
         assert!(
             matches!(&events[..], [Event::Batch(a), Event::Batch(b), Event::End] if a.records.len() == 1 && b.records[0].number == 2)
         );
+    }
+
+    #[test]
+    fn a_batch_of_empty_fields_ends_when_it_is_heavy() {
+        let record = ",".repeat(200_000) + "\n";
+        let events = events_of(Csv::of(io::Cursor::new(record.repeat(10)), b',', false), 100);
+        let records = |event: &Event| if let Event::Batch(batch) = event { batch.records.len() } else { 0 };
+        assert_eq!(events.iter().map(records).collect::<Vec<_>>(), [3, 3, 3, 1, 0]);
     }
 
     #[test]

@@ -294,15 +294,6 @@ impl Loading<'_> {
         for Record { number, text } in &batch.records {
             let number = *number;
             match self.parser.parse(text) {
-                Ok((key, _)) if key.len() > katydid::KEY_BYTES_MAX => {
-                    bad = Some((number, format!("the key is longer than {} bytes", katydid::KEY_BYTES_MAX)));
-                }
-                Ok((_, value)) if value.len() > katydid::VALUE_BYTES_MAX => {
-                    bad = Some((
-                        number,
-                        format!("the value is longer than {} bytes", katydid::VALUE_BYTES_MAX),
-                    ));
-                }
                 Ok(entry) => parsed.push(entry),
                 Err(error) => bad = Some((number, error.to_string())),
             }

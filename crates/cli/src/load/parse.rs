@@ -4,6 +4,7 @@ use crate::load::lines::Text;
 use crate::text::{self, EscapeError};
 use clap::ValueEnum;
 use csv::ByteRecord;
+use katydid::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -62,6 +63,10 @@ pub enum LineError {
     Json(String),
     #[error("{0}")]
     Field(String),
+    #[error("the key is longer than {KEY_BYTES_MAX} bytes")]
+    KeyTooLong,
+    #[error("the value is longer than {VALUE_BYTES_MAX} bytes")]
+    ValueTooLong,
 }
 
 /// Parser of lines.
@@ -77,14 +82,26 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Returns the key and value of a record.
+    /// Returns the key and value of a record, both of a length that a database takes.
     pub fn parse(&self, text: &Text) -> Result<(Vec<u8>, Vec<u8>), LineError> {
-        match text {
-            Text::Fields(fields) => self.csv(fields),
-            Text::Line(line) if line.is_empty() => Err(LineError::Empty),
-            Text::Line(line) if self.format == Format::Jsonl => json(line),
-            Text::Line(line) => self.fields(line),
+        let (key, value) = match text {
+            Text::Fields(fields) => self.csv(fields)?,
+            Text::Line(line) if line.is_empty() => return Err(LineError::Empty),
+            Text::Line(line) if self.format == Format::Jsonl => json(line)?,
+            Text::Line(line) => self.fields(line)?,
+        };
+        if key.len() > KEY_BYTES_MAX {
+            return Err(LineError::KeyTooLong);
         }
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(LineError::ValueTooLong);
+        }
+        Ok((key, value))
+    }
+
+    /// Returns the bytes that a field stands for.
+    fn read(&self, field: &[u8]) -> Result<Vec<u8>, EscapeError> {
+        if self.raw { Ok(field.to_vec()) } else { text::unescape(field) }
     }
 
     /// Returns the key and value of a CSV record. The value is the other field or, if there are
@@ -94,16 +111,21 @@ impl Parser {
         let Some(key) = fields.get(at) else {
             return Err(LineError::NoKeyColumn { wanted: self.key_column, found: fields.len() });
         };
-        let others = fields.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, field)| field);
-        let value = match others.clone().count() {
+        let key = self.read(key)?;
+        // Escapes are read before the quotes are set, because an escape may stand for a byte that
+        // needs quotes.
+        let others = fields.iter().enumerate().filter(|(other, _)| *other != at);
+        let mut others =
+            others.map(|(_, field)| self.read(field)).collect::<Result<Vec<Vec<u8>>, EscapeError>>()?;
+        let value = match others.len() {
             0 => return Err(LineError::NoSeparator(format!("{:?}", text::escaped(&self.separator)))),
-            1 => others.flatten().copied().collect(),
-            _ => csv_record(self.separator.first().copied().unwrap_or(b','), others),
+            1 => others.swap_remove(0),
+            _ => {
+                let separator = self.separator.first().copied().unwrap_or(b',');
+                csv_record(separator, others.iter().map(Vec::as_slice))
+            }
         };
-        if self.raw {
-            return Ok((key.to_vec(), value));
-        }
-        Ok((text::unescape(key)?, text::unescape(&value)?))
+        Ok((key, value))
     }
 
     fn fields(&self, line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), LineError> {
@@ -129,10 +151,7 @@ impl Parser {
                 }
                 None => before[..before.len() - self.separator.len()].to_vec(),
             };
-            if self.raw {
-                return Ok((key.to_vec(), value));
-            }
-            return Ok((text::unescape(key)?, text::unescape(&value)?));
+            return Ok((self.read(key)?, self.read(&value)?));
         }
     }
 }
@@ -193,7 +212,6 @@ fn bytes_of(object: &mut Map<String, Value>, name: &str) -> Result<Vec<u8>, Line
 mod tests {
     use super::*;
     use crate::load::lines::{Lines, Records};
-    use katydid::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
     fn parser(format: Format, separator: &str, key_column: usize) -> Parser {
         Parser { format, separator: separator.into(), key_column, raw: false }
@@ -248,6 +266,9 @@ mod tests {
         assert_eq!(parsed(&first, &["a", ""]), pair("a", ""));
         assert_eq!(parsed(&first, &["a", "1, 2", "x", ""]), pair("a", "\"1, 2\",x,"));
         assert_eq!(parsed(&first, &[r"\xff", r"C:\\"]), pair(r"\xff", r"C:\\"));
+        // Escapes of a separator, a line end and a quote stay within their fields.
+        let escapes = [r"a", r"1\x2c2", r"3\n4", r"5\x22"];
+        assert_eq!(parsed(&first, &escapes), pair("a", "\"1,2\",\"3\\n4\",\"5\"\"\""));
         let second = parser(Format::Csv, ",", 2);
         assert_eq!(parsed(&second, &["a", "b"]), pair("b", "a"));
         assert!(matches!(parsed(&first, &["a"]), Err(LineError::NoSeparator(_))));

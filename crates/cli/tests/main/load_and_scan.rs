@@ -176,7 +176,7 @@ fn single_keys() {
     run_in(dir.path(), "get fruit \\q").expect_error(2, "unknown escape");
     run_in(dir.path(), "put fruit plum").expect_error(2, "required");
     // A file that is longer than any value is refused before the database is made.
-    std::fs::File::create(&file).unwrap().set_len((16 << 20) + 1).unwrap();
+    std::fs::write(&file, vec![0; (16 << 20) + 1]).unwrap();
     let none = dir.path().join("none");
     run_in(&none, &format!("put fruit pear --value-file {}", file.display()))
         .expect_error(1, "value has more than 16777216 bytes, the length of the longest value");
@@ -341,6 +341,12 @@ fn csv_goes_in_with_quotes_and_comes_out_as_it_went_in() {
     assert_eq!(out, expected);
     run_with_input(dir.path(), "load u - --format csv", out.as_bytes()).expect(0);
     assert_eq!(run_in(dir.path(), "scan u --csv").expect(0), out);
+    // A byte order mark at the beginning of a file is not read as part of the first key.
+    run_in(dir.path(), r"put b \xef\xbb\xbfkey value").expect(0);
+    let out = run_in(dir.path(), "scan b --csv").expect(0);
+    run_with_input(dir.path(), "load c - --format csv", out.as_bytes()).expect(0);
+    assert_eq!(run_in(dir.path(), "scan c --csv").expect(0), out);
+    run_in(dir.path(), r"get c \xef\xbb\xbfkey").expect(0);
     // In a wide table one field is the key, and the other fields are a CSV record.
     let wide = dir.path().join("wide.csv");
     std::fs::write(&wide, "id;name;note\n7;Ann;\"x;y\"\n").unwrap();
@@ -349,6 +355,8 @@ fn csv_goes_in_with_quotes_and_comes_out_as_it_went_in() {
     assert_eq!(run_in(dir.path(), "get w Ann --raw").expect(0), "7;\"x;y\"");
     run_with_input(dir.path(), "load t - --format csv", b"a,b\nc\n")
         .expect_error(1, "record 2: no separator");
+    run_with_input(dir.path(), "load t - --format csv", b"a,b\nc,\"d\ne,f\n")
+        .expect_error(1, "record 2: a quote is left open at the end of the file");
     run_with_input(dir.path(), "load t - --format csv --separator ::", b"").expect_error(2, "one byte");
     run_with_input(dir.path(), "load t - --header", b"").expect_error(2, "only a CSV file");
 }
@@ -401,13 +409,25 @@ fn the_first_line_out_of_order_is_named_and_nothing_is_put() {
         ("a\t1\nb\n", "line 2: no separator"),
     ];
     for (text, why) in cases {
-        let dir = tempfile::tempdir().unwrap();
-        let done = run_with_input(dir.path(), "load t - --sorted", text.as_bytes());
-        assert!(done.err.contains("nothing was put"), "{}", done.err);
-        done.expect_error(1, why);
-        assert_eq!(run_in(dir.path(), "count t").expect(0), "0\n");
-        assert!(run_in(dir.path(), "verify").expect(0).contains("closed cleanly"));
+        nothing_is_put("--sorted", text, why);
     }
+}
+
+#[test]
+fn a_key_that_is_too_long_is_named_by_its_line_and_nothing_is_put() {
+    let text = format!("a\t1\n{}\t2\n", "k".repeat(1025));
+    for flag in ["--sorted", "--sort"] {
+        nothing_is_put(flag, &text, "standard input: line 2: the key is longer than 1024 bytes");
+    }
+}
+
+fn nothing_is_put(flag: &str, text: &str, why: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let done = run_with_input(dir.path(), &format!("load t - {flag}"), text.as_bytes());
+    assert!(done.err.contains("nothing was put"), "{}", done.err);
+    done.expect_error(1, why);
+    assert_eq!(run_in(dir.path(), "count t").expect(0), "0\n");
+    assert!(run_in(dir.path(), "verify").expect(0).contains("closed cleanly"));
 }
 
 #[test]
