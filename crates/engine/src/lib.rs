@@ -1,8 +1,8 @@
 //! An embedded transactional key-value store with fast durable commits.
 //!
 //! A database is a folder. It has tables, in which keys and values are bytes. All threads of one
-//! process can use it. Transactions are serializable. A commit that was acknowledged survives a
-//! crash of the process and of the machine.
+//! process can use it. Transactions are serializable. By default a commit that was acknowledged
+//! survives a crash of the process and of the machine.
 //!
 //! Katydid is a library: there is no service to run, and no query language. One process at a time
 //! may open a database to change it. `katydid-replica` replicates a database over several machines,
@@ -107,7 +107,7 @@
 //! [`Error::is_no_space`] is true for a full device: reads go on, and writes succeed again when
 //! there is room. After a failed write or sync the database is shut off ([`Error::is_poisoned`]),
 //! and no commit is acknowledged any more. Open the database again: every commit that was
-//! acknowledged before is there. See [errors and retries](guide::errors).
+//! acknowledged as durable before is there. See [errors and retries](guide::errors).
 //!
 //! # Tuning
 //!

@@ -36,14 +36,14 @@ pub struct ReplicaOptions {
     /// Transport of connections to and from other replicas and clients. Default: [`Tcp`], without
     /// encryption.
     pub transport: Arc<dyn Transport>,
-    /// Time between two heartbeats of a leader. Default: 100 ms.
+    /// Time between two heartbeats of a leader; at least 10 ms. Default: 100 ms.
     pub heartbeat: Duration,
     /// Base of the election time-out. A voter that hears no leader stands for election after a
     /// random time between 1.4 and 2 times this value. At least three times `heartbeat`, at most 1
     /// h. Default: 500 ms.
     pub election: Duration,
     /// Number of entries of the Raft log between two snapshots. A snapshot syncs the engine once,
-    /// and lets the log be purged. Default: 50,000.
+    /// and lets the log be purged. At least 1. Default: 50,000.
     pub snapshot_entries: u64,
     /// Number of entries below a snapshot that the log retains for replicas that lag. A replica
     /// that lags more gets the snapshot. Default: 50,000.
@@ -51,7 +51,8 @@ pub struct ReplicaOptions {
     /// Time that another replica may take to install a snapshot after its last byte was sent, and
     /// maximum time between two parts of a snapshot. Default: 10 min.
     pub install_wait: Duration,
-    /// Maximum number of writes in flight at this replica; further writes wait. Default: 4,096.
+    /// Maximum number of writes in flight at this replica, from 1 to 1,048,576; further writes
+    /// wait. Default: 4,096.
     pub in_flight_max: usize,
     /// Number of threads of the replica's runtime, from 2 to 256. Default: 2.
     pub threads: usize,

@@ -1,11 +1,12 @@
-//! Two databases under equal load. The first database is in files, and another process writes it,
-//! which can be killed. The second is on a simulated device in this process; the power of the
-//! device can be cut. After a power cut, bytes that were not synced are lost, torn or kept, as the
-//! seed decides.
+//! Two databases under equal load. The first database is in files. Another process writes it, and
+//! this process can be killed. The second is on a simulated device in this process; the power of
+//! the device can be cut. After a power cut, bytes that were not synced are lost, torn or kept, as
+//! the seed decides.
 //!
-//! Each scene has a thread that collects acknowledgements. After a kill this thread reads the
-//! process's pipe to the end before the comparison begins. Only acknowledgements that could be read
-//! count.
+//! Each database has a tally of acknowledgements. The process sends its acknowledgements through a
+//! pipe, and a thread adds them to the tally. After a kill this thread reads the pipe to the end
+//! before the comparison begins. Only acknowledgements that could be read count. The clients on the
+//! simulated device add theirs to the tally directly.
 
 use super::clients;
 use super::tally::{Ack, Tally, Verdict};
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// A tally that the collecting thread fills.
+/// A tally that other threads fill: the thread that reads the pipe, or the clients' threads.
 type Shared = Arc<Mutex<Tally>>;
 
 fn locked(tally: &Shared) -> MutexGuard<'_, Tally> {
@@ -92,7 +93,7 @@ impl Killed {
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // An earlier failure has been reported already.
+        // No comparison follows. If a failure has ended the demonstration, it was reported already.
         let _nothing_to_add = self.end();
     }
 }
@@ -109,7 +110,8 @@ fn spawn(dir: &PathBuf, clients: u32, tally: &Shared) -> Result<(Child, JoinHand
     Ok((child, thread::spawn(move || collect(pipe, &tally))))
 }
 
-/// Reads acknowledgements to the end of the pipe. The last one may be incomplete.
+/// Adds acknowledgements to the tally up to the end of the pipe. The last one may be incomplete,
+/// and is then not counted.
 fn collect(pipe: ChildStdout, tally: &Shared) -> Result<()> {
     let mut pipe = BufReader::with_capacity(1 << 16, pipe);
     let mut bytes = [0; Ack::BYTES];

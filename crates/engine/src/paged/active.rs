@@ -77,9 +77,11 @@ impl Slot {
 
 #[derive(Debug)]
 struct Shard {
-    /// The next transaction id of this shard is `next * SHARDS + shard`. The shard's threads read
-    /// and increment it. The accesses are Relaxed, because it matters only that no two calls get
-    /// the same value.
+    /// The next transaction id of this shard is `next * SHARDS + shard`. The shard's threads
+    /// increment it, and a checkpoint reads it. The accesses are Relaxed: no two increments get the
+    /// same value. A checkpoint reads it after the capture, whose latches make the ids of all
+    /// records below the begin record visible (invariant 1). Analysis counts the ids of the records
+    /// above.
     next: AtomicU64,
     #[expect(clippy::vec_box, reason = "a writer goes to its transaction and back without being copied")]
     idle: Mutex<Vec<Box<Writer>>>,
@@ -124,7 +126,8 @@ impl ActiveTable {
         TxnId::new(next * SHARDS as u64 + shard as u64)
     }
 
-    /// An id above all ids that were given out, for the checkpoint.
+    /// An id above the ids of all transactions that have a record below the checkpoint's begin
+    /// record. The caller has captured the slots.
     pub(crate) fn txn_limit(&self) -> u64 {
         let next = self.shards.iter().map(|shard| shard.next.load(Ordering::Relaxed)).max().unwrap_or(1);
         (next + 1) * SHARDS as u64
@@ -231,8 +234,8 @@ impl ActiveTable {
     }
 
     /// Returns the number of occupied slots and the transaction with the oldest first record. Waits
-    /// for no latch: a slot whose latch is held is counted, but the search for the oldest leaves it
-    /// out.
+    /// for no slot's latch: a slot whose latch is held counts as occupied, but the search for the
+    /// oldest leaves it out.
     pub(crate) fn oldest(&self) -> (u64, Option<(TxnId, Lsn)>) {
         let slots = self.slots.lock().clone();
         let mut count = 0;

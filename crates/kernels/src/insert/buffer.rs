@@ -10,8 +10,8 @@ use crate::record::{PHYSICAL_BYTES_MAX, PreparedRecord};
 use crate::ring::{NvramRing, RecordMemory};
 use crate::sync_shim::{AtomicU64, Ordering, spin_loop};
 
-/// Error: a record was not admitted, because the ring, the prepared space or the run-ahead limit is
-/// used up. Nothing was reserved.
+/// Error: a record was not admitted. The ring or the prepared space has no room, the run-ahead
+/// limit is reached, or the log has failed or is closed. Nothing was reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stalled;
 
@@ -102,8 +102,8 @@ impl PhysicalRecord<'_> {
     }
 }
 
-/// The log as designs see it when they reserve for records of one slot and class. The log
-/// implements this trait, and so do small models in tests.
+/// The log as designs see it when they reserve for records of one slot and class. [`OnBuffer`]
+/// implements this trait for the log, and small models implement it in tests.
 pub trait Admitted {
     /// The end of the last reservation.
     fn reserved(&self) -> &AtomicU64;
@@ -144,12 +144,14 @@ impl Admitted for OnBuffer<'_> {
 /// The sizes of a log buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferSizes {
-    /// Bytes of the ring; a power of two, at least 16 KiB.
+    /// Bytes of the ring: a power of two, at least 16 KiB. In a log of entries: 8 for each entry.
     pub ring_bytes: usize,
-    /// Maximum distance of reservations from the filled frontier, in positions; from 4 KiB to half
-    /// of the ring.
+    /// Maximum number of positions from the filled frontier to the start of a reservation; at most
+    /// half of `ring_bytes`. Except in a log of entries, a position is a byte, and the number is at
+    /// least 4,096. Reservations by addition may exceed the limit by [`Admission::slack`].
     pub run_ahead_bytes: usize,
-    /// Initial number of bytes that only [`AppendClass::Critical`] reservations may use.
+    /// Bytes that only [`AppendClass::Critical`] reservations may use, before the reserve is
+    /// raised. A young log in files keeps fewer ([`Admission::growing`]).
     pub reserve_bytes: u64,
     /// Maximum number of open sessions.
     pub sessions: usize,
@@ -157,8 +159,8 @@ pub struct BufferSizes {
 
 impl BufferSizes {
     /// Returns the default ring size in bytes for a log to which this number of processors append:
-    /// 256 KiB for each, at least 2 MiB and at most 64 MiB. Appenders fill one half while the other
-    /// half is written.
+    /// 256 KiB for each, at least 2 MiB and at most 64 MiB, rounded up to a power of two. Appenders
+    /// fill one half while the other half is written.
     pub fn ring_bytes_for(processors: usize) -> usize {
         processors.saturating_mul(256 << 10).clamp(2 << 20, 64 << 20).next_power_of_two()
     }
@@ -176,13 +178,16 @@ impl BufferSizes {
     }
 }
 
-/// Asks for admission and reserves, for designs that announce nothing before the reservation. Small
-/// records of the first slots are reserved by addition, all other records by compare-and-swap.
+/// Asks for admission and reserves one record without a lock. Inserter `marks` has its own version,
+/// because it marks the coming range between the two steps. Small records of the first slots are
+/// reserved by addition, all other records by compare-and-swap.
 ///
-/// Both read-modify-writes must at least acquire and release (rule 3 of the ring). A record that is
-/// reserved by addition may have been admitted against an older limit than the one that allows its
-/// position. An earlier record was admitted against that newer limit. The acquire orders this
-/// reservation after that record's, and so after the write that freed the bytes.
+/// Both read-modify-writes must at least acquire and release (rule 3 of the ring). Between the
+/// admission of a record and its `fetch_add`, other threads may reserve up to a newer limit, so the
+/// record may get a position that only the newer limit allows. In that case at least one of the
+/// reservations in between was admitted against the newer limit, because those admitted against the
+/// older one exceed it by the slack at most. The acquire orders this reservation after that one,
+/// and so after the write that freed the bytes.
 #[inline]
 pub(super) fn reserve(
     buffer: &LogBuffer,

@@ -2,9 +2,11 @@
 //!
 //! One thread at a time uses a session. Invariants:
 //!
-//! 1. A request is written to every socket before any answer is read.
-//! 2. The keys that a transaction writes are locked in the cluster from before the transaction is
-//!    sent until its outcome is known.
+//! 1. The request of a transaction is written to the sockets of all connected replicas before any
+//!    answer is read.
+//! 2. The keys that a transaction writes are locked, among the sessions of this client's
+//!    [`Cluster`](super::Cluster), from before the transaction is sent until its outcome is known.
+//!    Replicas and other clients do not see these locks.
 //! 3. While the outcome of its last transaction is unknown, a session sends no other transaction.
 //!
 //! A crash of the client between the answers leaves its last transaction at some, all or none of
@@ -47,9 +49,9 @@ pub struct Session {
     shared: Arc<SharedCluster>,
     client: ClientId,
     links: Vec<Option<Link>>,
-    /// Number of the last transaction that was sent.
+    /// Number of the last transaction that was sent; 0 before the first.
     sequence: u64,
-    /// Number of the last transaction that was acknowledged.
+    /// Number of the last transaction that was acknowledged; 0 before the first.
     acknowledged: u64,
     unresolved: Option<Unresolved>,
 }
@@ -132,8 +134,8 @@ impl Session {
         self.send(id, frame, held).map(Some)
     }
 
-    /// Returns the value of a key at the replica [`Session::reads_at`]. The read is not part of a
-    /// transaction: it may return a write that is not acknowledged yet.
+    /// Returns the value of a key at replica number [`Session::reads_at`]. The read is not part of
+    /// a transaction: it may return a write that is not acknowledged yet.
     ///
     /// # Errors
     /// [`Error::Replica`], [`Error::ReplicaBehind`], [`Error::Unserved`].
@@ -146,8 +148,8 @@ impl Session {
         }
     }
 
-    /// Returns the number of the replica at which this session reads. The ids spread sessions over
-    /// all replicas.
+    /// Returns the number of the replica at which this session reads. The session's id chooses the
+    /// replica, so sessions are spread over all replicas.
     pub fn reads_at(&self) -> usize {
         (self.client.0 % self.links.len() as u128) as usize
     }
@@ -334,8 +336,9 @@ pub struct Draft<'s> {
 }
 
 impl Draft<'_> {
-    /// Locks a key in the cluster until the transaction has ended. Until then no other transaction
-    /// of the cluster writes the key.
+    /// Locks a key, among the sessions of this client's `Cluster`, until the outcome of the
+    /// transaction is known or the draft is dropped. Until then no other transaction of these
+    /// sessions writes the key.
     ///
     /// # Errors
     /// [`Error::KeyBusy`], [`Error::KeyUnknown`].
@@ -359,8 +362,9 @@ impl Draft<'_> {
     }
 
     /// Returns the value of a key at one replica. The operations collected so far have no effect on
-    /// the value. If the key was locked before, the value is that of the last acknowledged write of
-    /// this cluster.
+    /// the value. If the key was locked before, and only sessions of this client's `Cluster` write
+    /// it, the value is that of their last acknowledged write. A transaction that failed with
+    /// [`Error::Diverged`] may have left another value.
     ///
     /// # Errors
     /// Those of [`Session::read`].
@@ -368,7 +372,7 @@ impl Draft<'_> {
         self.session.read(table, key)
     }
 
-    /// Returns the action of the last collected operation that writes a key.
+    /// Returns the action of the last collected operation that writes this key.
     pub fn written(&self, table: &str, key: &[u8]) -> Option<&Action> {
         let of = |operation: &&Operation| {
             operation.action.writes() && operation.table == table && operation.key == key

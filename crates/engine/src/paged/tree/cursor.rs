@@ -1,23 +1,24 @@
 //! Scanning in both directions. A scan copies a batch of entries of some leaves at a time, under
 //! their latches, and returns the bound from which to continue.
 //!
-//! A scan descends from the root once and then walks along the leaves of one parent. It holds the
-//! parent's latch meanwhile, so that these leaves are neighbours. It waits only for the first leaf.
-//! If a further leaf is not in memory or is being changed, the scan releases its latches and finds
-//! the leaf again from the root, by the leaf's fence. No latch is held between two batches. Changes
-//! of the pages meanwhile do not matter, because the next batch is found from the root, by the last
-//! key or the leaf's fence. Locks, not the scan, guard against keys that are inserted or deleted
-//! between two batches.
+//! A scan descends from the root and walks along the leaves of one parent. It holds the parent's
+//! latch meanwhile, so that these leaves are neighbours.  It waits only for the first leaf. If a
+//! further leaf is not in memory or is being changed, the scan releases its latches and finds the
+//! leaf again from the root, by the leaf's fence. If the batch still has room after the last leaf
+//! of the parent, the scan descends again for the leaves of the next parent. No latch is held
+//! between two batches. Changes of the pages meanwhile do not matter, because the next batch is
+//! found from the root, by the last key or the leaf's fence. Locks, not the scan, guard against
+//! keys that are inserted or deleted between two batches.
 //!
 //! If the next leaf is not in memory, the scan asks for this leaf, and for the further leaves that
-//! it is likely to need (`Pool::prefetch`). The scan holds no latch meanwhile, and then continues
-//! from the root.
+//! it is likely to need (`Pool::prefetch`). The scan holds no latch while it asks, and then
+//! continues from the root.
 //!
 //! A transaction that has locked the keys of a batch has to know whether the batch is still right.
 //! Every change of a leaf raises its page LSN, under its latch, and a leaf that is merged away is
 //! formatted as a free page. So a leaf with an unchanged LSN has the same entries, and their keys
-//! still belong in it. The leaves may be checked one after the other, because locked entries no
-//! longer change, although they may move to other pages.
+//! still belong in it. The leaves need not be checked at one moment: locked entries do not change
+//! any more. A leaf that is split or merged after its check only moves them.
 //!
 //! Fences prove that a leaf is in its place: the first leaf of a scan has the scan's beginning
 //! between its fences, and leaves under one parent adjoin. A leaf that is not in its place is
@@ -267,7 +268,8 @@ impl<'a> ScanRequest<'a> {
         }
     }
 
-    /// Returns the bound from which to continue, beyond the last leaf that the scan has read.
+    /// Returns the bound from which to continue: after the last key if the batch is full, otherwise
+    /// beyond the last leaf that was read; `None` if the scan is over.
     fn onward(&self, stand: CopyEnd, leaf: LeafRef<'_>, batch: &Batch) -> Option<Bound<Vec<u8>>> {
         match (stand, self.direction) {
             (CopyEnd::Over, _) => None,
@@ -316,7 +318,8 @@ impl Tree {
         Ok(onward)
     }
 
-    /// Copies the entries of `request`, from its beginning on, that the leaves of one parent have.
+    /// Copies entries of `request`, from its beginning on, that the leaves of one parent have,
+    /// until the batch is full or the next leaf cannot be read without waiting.
     fn scan_siblings(
         &self,
         pool: &Pool,
@@ -387,8 +390,10 @@ impl Tree {
         }
     }
 
-    /// Returns whether the scan that filled `batch` would fill it with the same entries again. Also
-    /// returns false if the answer could only be found by waiting for a latch or for the device.
+    /// Returns whether no leaf that the scan of `batch` has read has changed since. If so, the scan
+    /// would fill the batch with the same entries again. A change outside the scanned range counts
+    /// too. Also returns false if the answer could only be found by waiting for a latch or for the
+    /// device.
     pub(crate) fn is_unchanged(&self, pool: &Pool, batch: &Batch) -> bool {
         let same = |leaf, lsn| {
             pool.try_read(leaf)

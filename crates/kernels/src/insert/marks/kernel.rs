@@ -2,8 +2,9 @@
 //!
 //! The idea is that of Border-Collie (Kim, Jang, Kim, Jung, Kang: SIGMOD 2019), with rules of our
 //! own. Each session owns one mark. A mark is *busy* with a lower bound of the range that the
-//! session is filling, or *clean* with the end of the session's last record. Every appender and
-//! every scanner runs this code. Loom, Miri and the explorer check it.
+//! session is about to reserve or is filling, or *clean*: the session has no hole. Scans do not
+//! read the position in a clean mark; it is the end of the session's last record, or a withdrawn
+//! bound. Every appender and every scanner runs this code. Loom, Miri and the explorer check it.
 //!
 //! | step of a session | value of its mark | ordering |
 //! |---|---|---|
@@ -21,12 +22,12 @@
 //! - Step 2 without Release: a scan sees the reservation without its announcement, as if step 1
 //!   were left out.
 //! - Step 2 without Acquire: a session that was admitted against an older limit may get a position
-//!   that only a newer limit allows. In that case nothing orders the session's copy after the write
-//!   that freed those bytes, and the copy overwrites bytes that the device still reads. With
-//!   Acquire, the session comes after an earlier reservation that was admitted against the newer
-//!   limit, and so after the write.
-//! - Step 3 left out: no safety is lost, but the frontier stays behind the records that other
-//!   sessions filled between steps 1 and 2.
+//!   that only a newer limit allows, because others have reserved since. In that case nothing
+//!   orders the session's copy after the write that freed those bytes, and the copy overwrites
+//!   bytes that the device still reads. With Acquire, the session comes after an earlier
+//!   reservation that was admitted against the newer limit, and so after the write.
+//! - Step 3 left out: no safety is lost, but until step 5 the frontier cannot pass the announced
+//!   position, even if other sessions have filled everything from there to the start.
 //! - Step 5 relaxed: a scan reports bytes as filled although it does not see them.
 //!
 //! A scan reads `reserved` first (the cutoff), then the number of marks, then each mark (all
@@ -132,7 +133,7 @@ impl Marks {
         self.marks[index].store(value, order);
     }
 
-    /// Step 5: marks everything up to `end` as filled.
+    /// Step 5: says that the session has no hole. Its last record ends at `end`.
     #[inline]
     pub fn finish(&self, index: usize, end: u64) {
         self.mark(index, end, self.built.order(Mutant::RelaxedFinish, Ordering::Release));
