@@ -41,10 +41,10 @@ pub struct Options {
     /// orders records of different streams only by their dependencies
     /// ([`Append::commit`](crate::Append::commit)).
     pub streams: u16,
-    /// Maximum distance of reservations from the filled frontier, in positions. Default: an eighth
-    /// of the default ring. From 4 KiB to half of `ring_bytes`; in NVRAM a value above half of the
-    /// ring counts as half of the ring. The limit bounds the number of bytes whose commits one
-    /// preempted thread delays.
+    /// Maximum number of positions from the filled frontier to the start of a reservation (a
+    /// position is a byte, except in a log of entries). Default: an eighth of the default ring.
+    /// From 4 KiB to half of `ring_bytes`; in NVRAM a value above half of the ring counts as half
+    /// of the ring. The limit bounds the number of bytes whose commits one preempted thread delays.
     pub run_ahead_bytes: usize,
     /// I/O method for the files of the log, and for the files of a database whose log is in NVRAM.
     /// Default: `Direct`. `Uring` falls back to `Direct` where the kernel provides no ring, and

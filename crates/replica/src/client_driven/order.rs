@@ -1,5 +1,5 @@
 //! The order of conflicting writes: the client library locks the keys before it sends a
-//! transaction, and holds the locks until all replicas have answered.
+//! transaction, and holds the locks until the outcome is known.
 //!
 //! The paper sends each request to all replicas at once. The paper does not say what happens if two
 //! requests for one key arrive in different orders at two replicas. Here two sessions of one
