@@ -276,7 +276,9 @@ fn a_large_backup_ends_with_its_first_failure(engine: EngineKind) {
     assert!(error.is_no_space(), "{error}");
     let source = device.clone();
     let on_progress = move |_: u64, _: u64| {
-        source.fail_reads_when(|_, _| true);
+        // The paged engine's log stays readable, so only the failure of the thread that reads pages
+        // ahead can end the backup.
+        source.fail_reads_when(move |path, _| engine == EngineKind::Memory || path == "katydid.pages");
         ControlFlow::Continue(())
     };
     let options = BackupOptions { on_progress: Some(Arc::new(on_progress)), ..BackupOptions::default() };
