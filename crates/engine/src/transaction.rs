@@ -133,11 +133,11 @@ impl Transaction {
     /// ```
     /// # fn main() -> katydid::Result<()> {
     /// # let database = katydid::Database::in_memory()?;
-    /// let scores = database.table("scores")?;
-    /// database.put(&scores, "anna", 7u64.to_le_bytes())?;
+    /// let letters = database.table("letters")?;
+    /// database.put(&letters, "anna", "Dear Karl")?;
     /// let txn = database.begin_read_only()?;
-    /// let score = txn.get_with(&scores, "anna", |value| value.try_into().map(u64::from_le_bytes))?;
-    /// assert_eq!(score, Some(Ok(7)));
+    /// let is_polite = txn.get_with(&letters, "anna", |letter| letter.starts_with(b"Dear"))?;
+    /// assert_eq!(is_polite, Some(true));
     /// # Ok(())
     /// # }
     /// ```
