@@ -26,7 +26,8 @@ use crate::writing::{
 use futures_util::future::BoxFuture;
 use katydid_raft_log::RaftLog;
 use openraft::async_runtime::WatchReceiver;
-use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
+use openraft::errors::{ChangeMembershipError, ClientWriteError, LinearizableReadError, RaftError};
+use openraft::raft::ClientWriteResponse;
 use openraft::raft::linearizable_read::Linearizer;
 use openraft::{BasicNode, ChangeMembers, Raft, RaftLogReader, ReadPolicy};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,8 @@ use tokio::time::Instant;
 
 /// Maximum time that a read at the leader waits for a majority.
 const READ_WAIT: Duration = Duration::from_secs(10);
+/// Maximum time that a change of members waits for an earlier change to be committed.
+const CHANGE_WAIT: Duration = Duration::from_secs(10);
 /// Maximum number of rows that one call of a client gets.
 pub(crate) const ROWS_MAX: u32 = 10_000;
 /// Bytes of rows after which the answer to a client's range call ends.
@@ -153,18 +156,53 @@ impl Group {
             // number of the replica, so a wrong address reaches no other replica.
             true => {
                 let corrected = BTreeMap::from([(id, BasicNode::new(address))]);
-                self.raft().change_membership(ChangeMembers::SetNodes(corrected), true).await
+                let change = ChangeMembers::SetNodes(corrected);
+                self.change_members(|| self.raft().change_membership(change.clone(), true)).await?
             }
             // openraft's own wait reports success if the leadership is lost, so it is not used.
-            false => self.raft().add_learner(id, BasicNode::new(address), false).await,
+            false => {
+                self.change_members(|| self.raft().add_learner(id, BasicNode::new(address), false)).await?
+            }
         };
-        let index = added.map_err(|error| self.members_failed(error))?.log_id.index;
-        self.waiting.member_has(id, index).await
+        self.waiting.member_has(id, added.log_id.index).await
     }
 
     pub(crate) async fn change_voters(&self, voters: BTreeSet<ReplicaId>) -> Result<()> {
-        let changed = self.raft().change_membership(voters, false).await;
-        changed.map(drop).map_err(|error| self.members_failed(error))
+        self.change_members(|| self.raft().change_membership(voters.clone(), false)).await.map(drop)
+    }
+
+    /// Makes a change of members. openraft refuses a change while an earlier one is not committed,
+    /// and the members that a new group begins with are such a change. So a refused change is tried
+    /// again whenever the replica has made progress, until [`CHANGE_WAIT`] has passed.
+    async fn change_members<F>(&self, change: impl Fn() -> F) -> Result<ClientWriteResponse<Types>>
+    where
+        F: Future<
+            Output = std::result::Result<
+                ClientWriteResponse<Types>,
+                RaftError<Types, ClientWriteError<Types>>,
+            >,
+        >,
+    {
+        let deadline = Instant::now() + CHANGE_WAIT;
+        let mut metrics = self.raft().metrics();
+        loop {
+            // Progress during the change ends the wait below at once.
+            metrics.borrow_and_update();
+            let error = match change().await {
+                Ok(changed) => return Ok(changed),
+                Err(error) => error,
+            };
+            let is_in_progress = matches!(
+                error,
+                RaftError::APIError(ClientWriteError::ChangeMembershipError(
+                    ChangeMembershipError::InProgress(_)
+                ))
+            );
+            let progress = tokio::time::timeout_at(deadline, metrics.changed());
+            if !is_in_progress || !matches!(progress.await, Ok(Ok(()))) {
+                return Err(self.members_failed(error));
+            }
+        }
     }
 
     fn members_failed(&self, error: RaftError<Types, ClientWriteError<Types>>) -> Error {

@@ -110,7 +110,8 @@ impl Replica {
 
     /// Adds a member that does not vote, and waits until the member has the log. After that
     /// [`Replica::change_voters`] can make it a voter. If the replica is a member already, with
-    /// another address, this corrects the address.
+    /// another address, this corrects the address. If another change of members is under way, the
+    /// call waits for its end, for at most 10 seconds.
     ///
     /// # Errors
     /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`], [`Error::Closed`].
@@ -120,7 +121,8 @@ impl Replica {
     }
 
     /// Makes these members the voters, in two steps that each need a majority (joint consensus). A
-    /// former voter that is not among them leaves the group.
+    /// former voter that is not among them leaves the group. If another change of members is under
+    /// way, the call waits for its end, for at most 10 seconds.
     ///
     /// # Errors
     /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`], [`Error::Closed`].

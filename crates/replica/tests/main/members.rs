@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, LONG, request};
 use katydid::EngineKind;
+use katydid_device::{DelayedDirectory, Directory, MemoryDirectory, Waiting};
 use katydid_replica::{
     Client, ClientOptions, Connection, Error, Listener, Replica, ReplicaOptions, Status, Tcp, Transport,
     WriteOptions, WriteSet,
@@ -162,6 +163,26 @@ impl AsyncWrite for WatchedConnection {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(cx)
     }
+}
+
+#[test]
+fn a_member_can_be_added_as_soon_as_a_replica_leads() {
+    let folders = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+    let mut options = ReplicaOptions::new(folders[0].path(), [9; 16], 1, "127.0.0.1:0");
+    // A voter leads when its vote is synced, and its first entries are committed a sync later.
+    let log: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    let slow = DelayedDirectory::new(log, Duration::from_millis(100), Waiting::Timer);
+    options.log_directory = Some(Arc::new(slow));
+    let leader = Replica::open(options).expect("open");
+    let new = Replica::open(ReplicaOptions::new(folders[1].path(), [9; 16], 2, "127.0.0.1:0"));
+    let new = new.expect("open");
+    leader.initialize(&[(1, leader.address().to_owned())].into()).expect("initialize");
+    leader.wait_until(LONG, |status| status.leader == Some(1)).expect("it leads");
+    leader.add_learner(2, new.address()).expect("add");
+    assert!(leader.status().members.contains_key(&2));
+    leader.change_voters(&[1, 2].into()).expect("change");
+    leader.close().expect("close");
+    new.close().expect("close");
 }
 
 #[test]

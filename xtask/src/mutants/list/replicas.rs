@@ -108,8 +108,15 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a member is added before it has the log",
         file: "crates/replica/src/group.rs",
-        old: "self.waiting.member_has(id, index).await",
-        new: "match index {\n            0 => self.waiting.member_has(id, index).await,\n            _ => Ok(()),\n        }",
+        old: "self.waiting.member_has(id, added.log_id.index).await",
+        new: "match added.log_id.index {\n            0 => self.waiting.member_has(id, 0).await,\n            _ => Ok(()),\n        }",
+        tests: MEMBERS,
+    },
+    Mutant {
+        name: "a change of members does not wait for an earlier one",
+        file: "crates/replica/src/group.rs",
+        old: "if !is_in_progress || !matches!",
+        new: "let is_refused = is_in_progress || !is_in_progress;\n            if is_refused || !matches!",
         tests: MEMBERS,
     },
     Mutant {
