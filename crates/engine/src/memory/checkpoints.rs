@@ -18,13 +18,13 @@
 //!
 //! 1. A transaction whose record lies below a noted end had put its versions in place before that
 //!    end was noted, though they may still be undecided. So (3) meets these versions, or newer
-//!    ones. All other records are in the part of the log that is kept. Recovery applies changes by
-//!    timestamp, so a change that is in the checkpoint and in the log has no effect the second
-//!    time.
+//!    ones. The records above the noted ends are in the part of the log that is kept. Recovery
+//!    applies changes by timestamp, so a change that is in the checkpoint and in the log has no
+//!    effect the second time.
 //! 2. A key that was deleted by a record below a noted end has a tombstone with a timestamp. (3)
 //!    writes this tombstone, because (1) keeps it. So no older version in the kept log of another
 //!    stream brings the key back.
-//! 3. Before (6), each version that (3) has written is durable, with all its dependencies. If this
+//! 3. Before (6), each version that (3) has written is durable, with all its dependencies. If (4)
 //!    fails, the checkpoint is given up. So no lost transaction is in a checkpoint.
 //!
 //! A crash before (6) leaves the former checkpoint with all of the log that it needs; a crash after

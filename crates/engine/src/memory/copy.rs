@@ -60,7 +60,8 @@ impl Engine {
             return Err(self.poison_error());
         }
         // The control file is read after the cut is known: a table gets its number before a record
-        // names it, so this number is above those of all tables that the log below the cut names.
+        // names the table, so `next_table` is above the numbers of all tables that the log below
+        // the cut names.
         let next_table = self.control.get().next_table;
         let folder = target.directory.subdirectory(LOG_FOLDER)?;
         let log = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
@@ -68,8 +69,8 @@ impl Engine {
             self.log.copy(&from, &cut, log, &mut |bytes| pace.step(bytes))?;
             Ok(stamp)
         });
-        // The pin is checked first: if it is lost, the log may have been trimmed while it was read,
-        // and the error of the read says nothing about the log.
+        // The pin is checked first: if the pin is lost, the log may have been trimmed while this
+        // thread read it. A read error then does not show that the log is damaged.
         target.check_pin(&pin)?;
         let stamp = stamp?;
         let control = Control { database: target.id, shutdown: Shutdown::Unclean, next_table, ..control };

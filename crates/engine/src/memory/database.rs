@@ -193,7 +193,8 @@ impl Engine for MemoryDatabase {
             }
         }
         let _ddl = self.inner.ddl.lock();
-        // Another thread has renamed the table while this call waited.
+        // If the name no longer leads to this table, another thread has renamed the table while
+        // this call waited.
         if !self.find(name).is_some_and(|now| Arc::ptr_eq(&now, &table)) {
             table.reopen();
             return Ok(false);

@@ -74,7 +74,7 @@ fn an_insertion_waits_for_the_removal_that_it_replaces() {
 }
 
 /// With [`CommitDependencies::All`] an acknowledged commit is durable together with all commits
-/// before it, in any stream. With the default rule a commit of other keys may be lost.
+/// before it, in any stream. With the default rule an earlier commit of other keys may be lost.
 #[test]
 fn a_commit_that_depends_on_all_records_waits_for_a_commit_that_it_has_not_seen() {
     for (rule, waits) in [(CommitDependencies::Tracked, false), (CommitDependencies::All, true)] {

@@ -88,7 +88,7 @@ impl Waits for View {
     /// a commit group that contains records of this thread (after-durable release with group
     /// commit). With background threads nothing has to be done, because a thread of the log writes
     /// the group when the group's time is over. With `Background::Caller` there is no such thread,
-    /// so the caller does its work here.
+    /// so the waiting thread does the log's work here.
     fn before_wait(&self) {
         if self.background == Background::Caller {
             self.log.run_background();
@@ -250,10 +250,10 @@ impl Engine {
 
     // ---- commit
 
-    /// Appends the record of a transaction, if it wrote anything. With early release other
-    /// transactions see its writes when this returns. Without early release the call also returns
-    /// the validated transaction, which the caller ends when the transaction is durable
-    /// ([`Engine::end`]).
+    /// Appends the record of a transaction, if it wrote anything. With early release, or if
+    /// `durability` is `Buffered`, other transactions see its writes when this returns. Otherwise
+    /// the call also returns the validated transaction, which the caller ends when the transaction
+    /// is durable ([`Engine::end`]).
     pub(crate) fn pre_commit(
         &self,
         running: ActiveTxn,

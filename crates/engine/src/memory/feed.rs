@@ -139,8 +139,8 @@ impl Engine {
         let is_now = *from == ChangesFrom::Now;
         let (stamp, from) = match from {
             ChangesFrom::Oldest => (CommitStamp::new(self.trimmed_stamp.load(Ordering::Acquire)), starts),
-            // The feed also returns the records that are already in the log and have a greater
-            // stamp than this.
+            // The feed also returns the records that are already in the log and have a stamp
+            // greater than `stamp`.
             ChangesFrom::Now => (CommitStamp::new(self.horizon(None)?.before().get()), starts),
             ChangesFrom::Position(position) => {
                 if position.from.len() != starts.len() {

@@ -71,7 +71,7 @@ pub(super) struct Recovery {
     receiver: Option<RecoveryProgress>,
     /// Manifest of the last checkpoint.
     manifest: Option<Manifest>,
-    /// The greatest stamp of the transactions that are applied; `None` if all are.
+    /// Transactions with a greater stamp are not applied; `None` if all transactions are applied.
     until: Option<Timestamp>,
     /// Position from which each stream of the log is read. `None` in a database that is being
     /// created: each stream is then read from its start.
@@ -157,9 +157,9 @@ impl Recovery {
         Ok(())
     }
 
-    /// Opens the log and applies the records that the checkpoint may lack. The caller first checks
-    /// that the log belongs to this database: otherwise the inner result, which is about the
-    /// records, means nothing.
+    /// Opens the log and applies the records that the checkpoint may lack. The inner result is
+    /// about the records. Before the caller uses it, the caller checks that the log belongs to this
+    /// database, because the records of a foreign log mean nothing.
     pub(super) fn open_log(
         &self,
         directory: Arc<dyn Directory>,

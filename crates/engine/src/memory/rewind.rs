@@ -8,8 +8,9 @@
 //!
 //! Invariants:
 //!
-//! 1. Each dependency of a transaction has a lower stamp. So no transaction that is kept depends on
-//!    one that is left out, and the rows are those of all commits up to the stamp.
+//! 1. A transaction reads only versions with lower stamps than its own. So no transaction that is
+//!    kept has read from one that is left out, and the rows are those of all commits up to the
+//!    stamp.
 //! 2. The clock continues above every stamp in the log, including the stamps that were left out.
 //!
 //! A crash leaves an incomplete copy, which no call opens as a database.

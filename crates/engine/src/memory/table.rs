@@ -39,10 +39,10 @@ pub(crate) struct MemoryTable {
 #[derive(Debug, Default)]
 struct Users {
     count: AtomicU64,
-    /// The transaction that was counted last. Its thread writes this and `thread`, and a dropper
-    /// reads them, relaxed. The two values decide only whether a dropper on the same thread refuses
-    /// to drop the table. These values may belong to two transactions, or to one that has ended or
-    /// moved to another thread; the dropper then refuses without need.
+    /// The transaction that was counted last. Its thread writes `last` and `thread`, and a dropper
+    /// reads both, relaxed. The two values decide only whether a dropper on the same thread refuses
+    /// to drop the table. They may belong to two transactions, or to one that has ended or moved to
+    /// another thread; the dropper then refuses without need.
     last: AtomicU64,
     thread: AtomicUsize,
 }

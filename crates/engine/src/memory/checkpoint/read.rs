@@ -121,8 +121,8 @@ impl PartReader {
         }
     }
 
-    /// Returns all rows of the next block that were not yet returned, in the order in which they
-    /// were written.
+    /// Returns the unread rows of the present block or, if it has none, all rows of the next block.
+    /// The rows come in the order in which they were written.
     ///
     /// # Errors
     /// Those of [`PartReader::next_row`].

@@ -1,7 +1,7 @@
 //! Garbage collection: committing threads cut off old versions and remove records without a value.
 //!
-//! A committing thread adds the records that it wrote to its queue, and prunes twice as many
-//! records of the queue. So queues get shorter as soon as the horizon allows it, and no thread
+//! A committing thread adds the records that it wrote to its queue, and prunes about twice as many
+//! records of this queue. So queues get shorter as soon as the horizon allows it, and no thread
 //! stops for a collection. Invariants:
 //!
 //! 1. A version is cut off only if a newer version was written below the horizon. So a transaction

@@ -41,8 +41,8 @@ pub(crate) enum FoundIn {
 /// While versions are loaded, the store may have rows that the log deletes, or whose table the log
 /// drops. Such rows say nothing about the memory that the database needs. So the limit is compared
 /// with the rows that are left at the end ([`Store::check_limit`]). Before that, the rows of the
-/// checkpoint may take twice the limit: a checkpoint has the rows of all moments while it was
-/// taken. The rows in the log are bounded by the length of the log.
+/// checkpoint may take twice the limit, because a checkpoint is taken while transactions run, and
+/// has rows of different moments. The rows in the log are bounded by the length of the log.
 #[derive(Debug)]
 pub(crate) struct Loader {
     pub(super) settings: Settings,

@@ -1,8 +1,8 @@
 //! The versions of one key, and the rules for reading, adding and cutting off versions.
 //!
 //! The latch of a record guards its chain. A thread may take this latch while it holds latches of
-//! an index. A thread that holds it takes no other latch and waits for nothing. The chain itself
-//! does no I/O. Invariants:
+//! an index. A thread that holds a record's latch takes no other latch and waits for nothing. The
+//! chain itself does no I/O. Invariants:
 //!
 //! 1. Versions are in the order of their timestamps; only the newest, the head, may be undecided or
 //!    aborted.
@@ -155,9 +155,9 @@ impl Chain {
         Ok(at.checked_sub(1).map(|at| &mut self.older[at]))
     }
 
-    /// Checks that a reader at `timestamp` finds the version written at `expected`, or no value,
-    /// and raises the `rts`, so that no writer with a lower timestamp can put another version there
-    /// afterwards. Returns the outcome on which the read depends.
+    /// Checks that a reader at `timestamp` finds the version written at `expected` (`None`: no
+    /// value), and raises the `rts`, so that no writer with a lower timestamp can put another
+    /// version there afterwards. Returns the outcome on which the read depends.
     pub(super) fn validate(
         &mut self,
         timestamp: Timestamp,
@@ -323,8 +323,8 @@ impl Chain {
         };
         let cut = self.older.drain(..cut).collect();
         if self.older.is_empty() {
-            // The list mostly stays empty for long, and newly allocated memory is likelier in the
-            // cache than a kept buffer.
+            // The list usually stays empty for a long time, and newly allocated memory is likelier
+            // in the cache than a kept buffer.
             self.older = Vec::new();
         }
         Pruned {
@@ -345,8 +345,9 @@ impl Chain {
             })
     }
 
-    /// Marks the chain as gone; the caller removes the record from the index. Returns the `rts` for
-    /// the record's gap, below which no key may be inserted, and whether there was a version.
+    /// Marks the chain as gone; the caller removes the record from the index. Returns whether there
+    /// was a version, and the `rts` for the record's gap: no key may be inserted into the gap at a
+    /// lower timestamp.
     pub(super) fn take_out(&mut self) -> (Timestamp, bool) {
         self.gone = true;
         match self.head.take() {

@@ -1,4 +1,4 @@
-//! A transaction until it is validated, which reads the versions at its timestamp and keeps its
+//! A transaction until it is validated: it reads the versions at its timestamp, and keeps its
 //! writes in its own memory.
 //!
 //! One thread at a time uses a transaction, which may move between threads. Invariants:
@@ -62,8 +62,8 @@ pub(super) struct ReadEntry {
 }
 
 /// An interval that a scan has passed over. The scan has found the records of `reads` whose
-/// `seen_in` names this interval, and no others. (Other reads of keys in the interval do not count:
-/// if the scan has not found the key, another transaction has inserted it since.)
+/// `seen_in` names this interval, and no others. (A key in the interval that another call has read
+/// does not count: if the scan has not found this key, another transaction has inserted it since.)
 #[derive(Debug)]
 pub(super) struct ScannedInterval {
     pub(super) table: Arc<Table>,

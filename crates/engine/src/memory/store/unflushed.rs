@@ -28,7 +28,7 @@ pub(super) struct Unflushed {
     /// no other latches than the log's.
     records: Box<[CachePadded<Mutex<Vec<Logged>>>]>,
     /// The last result of [`Unflushed::lower`]. Relaxed, because a horizon that was once valid
-    /// stays valid for all versions that were replaced before it.
+    /// stays valid for all versions that were replaced at timestamps below it.
     last: AtomicU64,
 }
 

@@ -1,9 +1,10 @@
 //! Commit-time validation: pending versions are installed, then the read set is checked again.
 //!
 //! The order is that of Cicada (section 3.4). First, versions with an undecided status are put on
-//! top of their chains. Then each read is checked once more, and its `rts` is raised. So if each of
-//! two transactions has read a key that the other writes, the later transaction either finds the
-//! other's version, or raises an `rts` that refuses this version afterwards. Invariants:
+//! top of their chains. Then each read is checked once more, and its `rts` is raised. Suppose that
+//! each of two transactions has read a key that the other writes. Then the transaction that checks
+//! its reads later finds the other's version, unless it has raised the `rts` before; in that case
+//! the raised `rts` refuses the version. Invariants:
 //!
 //! 1. A transaction is validated at one timestamp. All its versions have this timestamp, and all
 //!    its reads are of the last versions below it.
@@ -225,8 +226,8 @@ impl ActiveTxn {
         self.validate_interval(&interval, |_| false)
     }
 
-    /// Validates these reads and intervals. `first` is the index of the first interval in `passed`
-    /// of the transaction.
+    /// Validates these reads and intervals. `first` is the index of the first of these intervals in
+    /// the transaction's `passed`.
     fn validate_all_reads(
         &mut self,
         reads: &[ReadEntry],

@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Maximum bytes of an inline value, so that [`Value`] is no larger than with the reference only.
+/// Maximum bytes of an inline value: the most that fit into the 24 bytes of a [`Value`].
 const SHORT_MAX: usize = 22;
 
 /// A value of a key.

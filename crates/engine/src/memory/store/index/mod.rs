@@ -1,4 +1,4 @@
-//! The index of a table, which has its keys in order and by hash.
+//! The index of a table: the table's keys in order and by hash.
 //!
 //! Any thread runs this code. The directory maps lower fences to leaves; the first leaf begins at
 //! the empty key. A thread takes the directory's latch exclusively only to split a full leaf or to

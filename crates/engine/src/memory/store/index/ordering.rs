@@ -75,8 +75,8 @@ fn bounds(points: &Points) -> Vec<u128> {
     if ranges == 1 {
         return Vec::new();
     }
-    // A record's slot in the hash table is independent of the order of keys, so every n-th record
-    // is a random sample.
+    // A record's slot in the hash table is independent of the order of keys, so taking every n-th
+    // record gives a random sample of the keys.
     let mut sample = Vec::new();
     for shard in 0..SHARDS {
         let mut nth = 0;

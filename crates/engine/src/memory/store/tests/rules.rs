@@ -144,7 +144,7 @@ fn a_version_that_is_not_decided_is_waited_for_and_not_for_ever() {
     writer.put(&table, b"a", b"1").expect("put");
     let pending = writer.validate().expect("nobody is in the way");
     let holder = TxnId::new(pending.timestamp().get());
-    // The waiter is on the thread of the pending transaction, so it can only wait in vain.
+    // The waiting transaction runs on the thread of the pending one, so its wait can only time out.
     let mut other = store.begin(Access::ReadWrite, Duration::from_millis(1)).expect("begin");
     let Err(Error::Conflict { victim, holder: found, kind, .. }) = other.get(&table, b"a") else {
         panic!("it is not decided")
@@ -435,8 +435,8 @@ fn recovery_keeps_the_newest_of_each_key_whatever_the_order() {
     assert_eq!(store.used(), 0);
 }
 
-/// A checkpoint has the rows of all moments while it was taken, so it may have more rows than ever
-/// were there at one time.
+/// A checkpoint is taken while transactions run, and has rows of different moments. So it may have
+/// more rows than the database ever had at one moment.
 #[test]
 fn rows_that_the_log_removes_do_not_count_against_the_limit() {
     type Found = ([u8; 8], Option<Vec<u8>>, Timestamp);
