@@ -206,7 +206,7 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
     paged::salvage::salvage(source, rows)
 }
 
-/// Returns the bytes in a page of a damaged database of the paged engine.
+/// Returns the page size, in bytes, of a damaged database of the paged engine.
 pub(crate) fn page_bytes_of(source: &Arc<dyn Directory>) -> Result<usize> {
     paged::salvage::page_bytes(source)
 }

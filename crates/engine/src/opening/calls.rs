@@ -10,8 +10,8 @@
 //!
 //! 1. After [`Calls::refuse`] with [`CLOSING`] no call enters. After [`Calls::refuse`] with
 //!    [`ENDING`] no visit begins either.
-//! 2. A call or visit that entered before is counted until it leaves, even if it leaves by a panic.
-//!    [`Calls::drain`] waits until the count is zero.
+//! 2. A call or visit that entered before its flag was set is counted until it leaves, even if it
+//!    leaves by a panic. [`Calls::drain`] waits until the count is zero.
 //! 3. A thread that holds `asleep` takes no other lock and does not block.
 //!
 //! There is one atomic word for each shard:
@@ -24,11 +24,11 @@
 //! - Ordering: acquire and release. `drain` loads (Acquire) the counts that the leaving calls have
 //!   stored (Release), so a thread that finds no call in flight sees everything that the calls did.
 //!
-//! Why no call slips through: the operations on one shard have one order. A call that is added
-//! before the bit is set is in the count that `drain` finds. A call that is added later finds the
-//! bit and is refused. Why `drain` is notified: it looks at the shards under `asleep`, and a call
-//! that leaves and finds a bit takes `asleep` before it notifies. So a notification cannot fall
-//! between `drain`'s look at the count and its sleep.
+//! Why no call slips through: the operations on one shard have one order. A call that is counted
+//! before the flag is set is in the count that `drain` finds. A call that is counted later finds
+//! the flag and is refused. Why `drain` is notified: `drain` looks at the shards under `asleep`,
+//! and a call that leaves and finds a flag takes `asleep` before it notifies. So a notification
+//! cannot fall between `drain`'s look at the count and its sleep.
 
 use crate::latch::{Condvar, Mutex};
 use crate::shard::{SHARDS, shard_of_thread};
@@ -60,7 +60,7 @@ impl Calls {
         Calls { shards, asleep: Mutex::new(false), left: Condvar::new() }
     }
 
-    /// Counts a call as in flight. Returns `None` without counting it if one of the bits
+    /// Counts a call as in flight. Returns `None`, and does not count the call, if one of the flags
     /// `refused_by` is set.
     #[inline]
     pub(super) fn enter(&self, refused_by: u64) -> Option<Shard> {
@@ -88,7 +88,7 @@ impl Calls {
         self.left.notify_all();
     }
 
-    /// Sets `bit` in all shards, for the rest of the opening.
+    /// Sets the flag `bit` in all shards, for the rest of the opening.
     pub(super) fn refuse(&self, bit: u64) {
         self.shards.iter().for_each(|shard| {
             shard.fetch_or(bit, Ordering::AcqRel);

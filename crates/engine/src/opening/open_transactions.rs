@@ -38,7 +38,8 @@ pub(super) struct OpenTransactions(Box<[CachePadded<Shard>]>);
 #[derive(Debug, Default)]
 struct Shard {
     blocks: [OnceLock<Box<[Slot]>>; BLOCKS],
-    /// The slot that was freed last, from which a search for a free slot begins.
+    /// The slot from which a search for a free slot begins: the slot that was freed last, or the
+    /// slot after the one that was taken last.
     hint: AtomicUsize,
 }
 

@@ -6,10 +6,10 @@
 //! u32, pages of the database file u64, pages that follow u64, zeros. Numbers are little-endian.
 //! Rules:
 //!
-//! 1. A page whose LSN is below the start of the base's log is identical in the base, because the
-//!    record of a change that was not in place when the base was copied lies above that start.
-//!    Either the checkpoint from which the base recovers lists the page, with a recovery LSN at or
-//!    above the start, or the record was appended after that checkpoint.
+//! 1. A page whose LSN is below the start of the base's log is identical in the base. The reason:
+//!    if a change was not in place when the base was copied, its record lies at or above that
+//!    start. Either the record was appended after the checkpoint from which the base recovers, or
+//!    that checkpoint lists the page with a recovery LSN at or above the start.
 //! 2. Growth makes empty maps and pages of zeros without a record. The base may have other contents
 //!    in such a page, if a compaction shortened the file before it grew. So an increment has all
 //!    maps. The other pages that growth makes are free, and their contents have no meaning.

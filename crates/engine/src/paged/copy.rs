@@ -112,8 +112,8 @@ impl Engine {
         let folder = target.directory.subdirectory(LOG_FOLDER)?;
         let log = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
         let copied = self.whole_log.copy(&[start], &[end], log, &mut |bytes| pace.step(bytes));
-        // The pin is checked first: if it is lost, the log may have been trimmed while it was read,
-        // and the error of the read says nothing about the log.
+        // The pin is checked first: if the pin is lost, the log may have been trimmed while this
+        // thread read it. A read error then does not show that the log is damaged.
         target.check_pin(&pin)?;
         copied?;
         let control = Control { database: target.id, shutdown: Shutdown::Unclean, next_table, ..control };
@@ -316,8 +316,8 @@ impl Writer<'_, '_> {
 ///
 /// With `Background::Threads` a second thread reads up to [`CHUNKS_AHEAD`] chunks ahead of the
 /// chunk that the caller writes, so that the source and the device of the copy work at the same
-/// time. This thread has ended when the function returns. If the second thread cannot be started,
-/// the caller itself reads.
+/// time. The second thread has ended when the function returns. If it cannot be started, the caller
+/// itself reads.
 fn copy_pages(reader: Reader<'_>, writer: Writer<'_, '_>, background: Background) -> Result<()> {
     let buffer = || AlignedBuffer::new_zeroed(CHUNK);
     let alone = |mut writer: Writer<'_, '_>| {

@@ -213,7 +213,8 @@ impl Engine for PagedDatabase {
         // log's barrier is used.
         engine.log.barrier();
         let _ddl = self.freeze_catalog()?;
-        // Another call has dropped or renamed the table while this one waited.
+        // If the name no longer leads to this table, another call has dropped or renamed the table
+        // while this one waited.
         if !self.find(name)?.is_some_and(|now| Arc::ptr_eq(&now, &table)) {
             return Ok(false);
         }

@@ -77,7 +77,7 @@ pub(crate) struct Batch {
     buffer: AlignedBuffer,
     pages: Vec<PageId>,
     page_bytes: usize,
-    /// Largest end of a record whose change is in a page of this batch or of one before it.
+    /// Largest end of a record whose change is in a page of this batch or of an earlier batch.
     log_needed: Lsn,
 }
 

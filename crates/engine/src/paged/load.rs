@@ -16,16 +16,16 @@
 //! Invariants:
 //!
 //! 1. A load is committed by step 3 and by nothing else.
-//! 2. No thread reads or writes the table between step 3 and the end of step 4, so the next opening
+//! 2. No transaction changes the table between step 3 and the end of step 4, so the next opening
 //!    takes step 4 exactly if the table has no keys. If all keys were deleted after step 4,
 //!    repeating step 4 does no harm, because it exchanges two trees without keys.
 //! 3. The record of step 4 is durable before the table's lock is released. So no change of a loaded
 //!    key precedes this record in the log, and undo finds the keys in the table.
 //! 4. A load that is given up frees its tree. If the freeing fails, the next load of the table or
 //!    the next opening frees the tree.
-//! 5. No shortcut to a leaf (`tree::shortcuts`) from before the end of a load is used after its
-//!    begin, because the table has a second tree meanwhile, and the leaves of the tree that is
-//!    freed keep their bytes.
+//! 5. No shortcut to a leaf (`tree::shortcuts`) that was made before the end of a load is used
+//!    after the load's begin, because the table has a second tree meanwhile, and the leaves of the
+//!    tree that is freed keep their bytes.
 
 use crate::engine::{Engine as _, EngineLoad, EngineTransaction};
 use crate::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! Encoding and decoding of the log records of transactions and checkpoints.
 //!
-//! Records that change pages belong to the tree; their kinds are below [`COMMIT`]. All numbers are
+//! The records that change pages are in `change`; their kinds are below [`COMMIT`]. All numbers are
 //! little-endian.
 //!
 //! The payload of each kind:

@@ -1,10 +1,10 @@
 //! Opening a paged database: creation, restart, and the end.
 //!
 //! Runs on the thread that opens or closes the database. Each step relies only on the steps before
-//! it. [`crate::open`] takes the first steps. The steps in this file are, in order: check the
-//! identity of the other files, restore torn pages, open the log, analyse it, redo changes, load
-//! the free pages, undo transactions, take a checkpoint. Other threads see the database only after
-//! the last step.
+//! it. [`crate::open`] takes the first steps. The steps in this file are, in order: restore torn
+//! pages, check the identity of the database file, open the log and check its identity, analyse the
+//! log, redo changes, load the free pages, undo transactions, take a checkpoint, end unfinished
+//! bulk loads. Other threads see the database only after the last step.
 
 use crate::checkpoint_schedule::{CheckpointSchedule, Taker, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
@@ -136,8 +136,9 @@ fn existing(
             finding: double_write::log_too_short(end, needed),
         });
     }
-    // A compaction that crashed or failed may have left its file, which is as long as the database.
-    // The file is no part of the database, so the opening goes on if the file cannot be removed.
+    // A compaction that crashed or failed may have left its file, which may take as much space as
+    // the database file. The file is no part of the database, so the opening goes on if the file
+    // cannot be removed.
     let _removed = directory.remove(compact::NEW_FILE_NAME);
     Ok(Files { control, pages, double_write, log })
 }

@@ -24,7 +24,7 @@ pub(crate) enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// Returns the kind with this number, or `None` if it is no page change.
+    /// Returns the kind with this number, or `None` if records of this kind change no page.
     pub(crate) fn decode(kind: u8) -> Option<ChangeKind> {
         Some(match kind {
             16 => ChangeKind::LeafInsert,

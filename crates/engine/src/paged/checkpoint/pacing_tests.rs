@@ -68,7 +68,7 @@ impl Store {
         &self.engine().pool
     }
 
-    /// Bytes of log since the checkpoint after which the pages were dirty.
+    /// Bytes of log since `begin`.
     fn passed(&self) -> u64 {
         self.engine().log.reserved().since(self.begin)
     }

@@ -4,8 +4,9 @@
 //! reads durable records in order, and returns a transaction when it reads the commit record
 //! (`assemble`).
 //!
-//! A feed's position is the first record of the oldest transaction that had not ended. So a feed
-//! that begins there reads all of each transaction that commits later.
+//! A feed's position is the first record of the oldest transaction that had not ended, or the end
+//! of the records read if there is none. So a feed that begins there reads all of each transaction
+//! that commits later.
 //!
 //! **Where a feed begins.** `Oldest`: a log that was trimmed may begin in the middle of
 //! transactions. Such transactions ended below the begin record of the last checkpoint, because
@@ -15,7 +16,9 @@
 //! transactions and finds the last of their commits. The feed begins after that commit: nothing is
 //! left out between two transactions that the feed returns. `Now`: the thread passes a barrier (a),
 //! looks at the active transactions (b), then passes another barrier (c). A transaction that
-//! commits above (c) and has a record below (a) was active at (b).
+//! commits above (c) and has a record below (a) was active at (b). So the feed returns the commits
+//! above (c), and reads from (a), or from the oldest first record found at (b) if that lies below
+//! (a).
 
 mod assemble;
 
@@ -124,8 +127,8 @@ impl EngineFeed for PagedFeed {
                     Ok(Step::Nothing) => continue,
                     // A position that this feed returns later may lie above the first record of
                     // this transaction. A feed that begins at that position reads the commit again
-                    // without some of its records, and must know by the stamp that the commit lies
-                    // before the position.
+                    // without some of the transaction's records, and must know by the stamp that
+                    // the commit lies before the position.
                     Ok(Step::Empty(stamp)) => {
                         self.stamp = stamp;
                         continue;

@@ -1,5 +1,5 @@
 //! Page 0, which identifies the file: its format version, page size and database. Page 0 is written
-//! once, when the database is created.
+//! when the file is made, and never changes.
 
 use super::fault::{FaultReason, PageFault};
 use super::header;

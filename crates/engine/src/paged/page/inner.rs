@@ -124,8 +124,9 @@ impl<'a> InnerRef<'a> {
 
     /// Returns the index of the separator at which to split the page into halves of about equal
     /// bytes. This separator moves up to the parent. The separators before this one stay. The
-    /// separators after this one go to the right page, whose leftmost child is this separator's
-    /// child. At least one separator stays on either side. Needs three separators.
+    /// separators after this one go to the right page, whose leftmost child is the child to the
+    /// right of this separator. At least one separator stays on either side. Needs three
+    /// separators.
     pub(crate) fn split_point(self) -> usize {
         slots::split_point(self.0).clamp(1, self.len().saturating_sub(2).max(1))
     }

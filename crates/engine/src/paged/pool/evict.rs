@@ -83,7 +83,8 @@ impl Pool {
         let batch = double_write::batch_pages(self.page_bytes);
         let resident = self.resident.load(Ordering::Relaxed);
         let (mut examined, mut visits) = (0, 0);
-        // Two rounds: the first clears the marks, the second finds a frame without one.
+        // The loop goes over the frames about twice: the first pass clears the `referenced` bits,
+        // and the second finds a frame whose bit is still clear.
         while examined < 2 * resident + 2 * STEP || visits < 2 * SHARDS {
             let shard = &self.shards[self.turn.fetch_add(1, Ordering::Relaxed) % SHARDS];
             let sweep = shard.sweep(STEP, dirty);
@@ -113,8 +114,8 @@ impl Pool {
     }
 
     /// Writes up to `limit` cold dirty pages back, so that a thread that needs room finds clean
-    /// frames. The page writer calls this function while `stat().dirty` is a large part of the
-    /// pool. Returns the number of pages written.
+    /// frames. The worker that takes checkpoints calls this function while more than half of a full
+    /// pool is dirty. Returns the number of pages written.
     pub(crate) fn flush_cold(&self, limit: usize) -> Result<usize> {
         let mut dirty = Vec::new();
         let mut visits = 0;

@@ -3,8 +3,8 @@
 //!
 //! The flusher mutex lets one thread at a time write a batch, in three steps:
 //!
-//! - (1) copy each page under its shared latch, leaving out pages whose latch is taken, and mark
-//!   the copied pages as being written back;
+//! - (1) copy each page under its shared latch, leaving out pages whose latch is held exclusively,
+//!   and mark the copied pages as being written back;
 //! - (2) make the log durable up to the last record that changed any of these pages;
 //! - (3) write the copies by way of the double-write area, and unmark the pages.
 //!
