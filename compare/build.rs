@@ -1,5 +1,5 @@
-//! Finds the C libraries of the stores whose features are enabled. Passes Katydid's commit, whether
-//! files differ from that commit, and the compiler to the program.
+//! Finds the C libraries of the stores whose features are enabled. Tells the program Katydid's
+//! commit, whether files differ from that commit, and the compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,8 @@ fn main() {
     wiredtiger();
 }
 
-/// Sets the commit and the compiler. Without a repository there is no commit.
+/// Sets the variables that name the commit and the compiler. Outside of a repository no commit is
+/// set.
 fn built_from() {
     for path in [
         "../.git/logs/HEAD",
@@ -56,8 +57,8 @@ fn folder(variables: &[&str]) -> Option<PathBuf> {
     })
 }
 
-/// Finds RocksDB. The linker finds the library, unless ROCKSDB_LIB_DIR names its folder. The header
-/// states the version.
+/// Finds RocksDB's header, which states the version. The linker searches for the library in its
+/// default folders, or in the folder that ROCKSDB_LIB_DIR names.
 fn rocksdb() {
     let include = folder(&["ROCKSDB_INCLUDE_DIR"]).unwrap_or_else(|| "/usr/include".into());
     let header = include.join("rocksdb/version.h");

@@ -27,7 +27,8 @@ const GO: &[u8] = b"go\n";
 /// latter also reads it. The mutex `INPUT` orders these accesses.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// Standard input of the child that runs. The thread of signals takes it.
+/// Standard input of the child that runs. At the first signal the thread of signals takes and
+/// closes it.
 static INPUT: Mutex<Option<ChildStdin>> = Mutex::new(None);
 
 /// Error: a signal has stopped the program.

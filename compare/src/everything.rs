@@ -94,7 +94,8 @@ const PARTS: [Part; 23] = [
     larger("larger-limited", Size::Limited, LARGER),
 ];
 
-/// C comes first, because it changes nothing. E inserts few records, and A changes many.
+/// After the load, C runs first, because it changes nothing. E runs before A, because E inserts few
+/// records and A changes many.
 const LARGER: &str = "--workload load,ycsb-c,ycsb-e,ycsb-a --threads 8";
 
 /// Stores of the parts with data larger than the cache. The lists leave out engines that keep all
@@ -298,7 +299,8 @@ pub fn main(arguments: Vec<String>) -> Result<()> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
-/// Runs the logs in a child process, so that a signal ends this process like those of the stores.
+/// Runs the logs in a child process, so that a signal ends the logs' process like the processes of
+/// the stores.
 fn run_logs(arguments: &[String]) -> Result<()> {
     let arguments: Vec<String> =
         std::iter::once("logs".to_owned()).chain(arguments.iter().cloned()).collect();

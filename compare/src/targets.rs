@@ -25,7 +25,7 @@ enum Quantity {
     ToBest(&'static [&'static str]),
     /// Rate as a multiple of the best rate of all stores that are not Katydid.
     ToBestOfAll,
-    /// Rate as a multiple of this store's rate with this number of threads.
+    /// Rate as a multiple of the same store's rate with this number of threads.
     ToThreads(usize),
     /// Rate in thousands a second.
     Thousands,
@@ -133,7 +133,7 @@ pub fn table(found: &Found, before: &str, durable: &[&str]) -> String {
     table
 }
 
-/// Says whether a target is met, by the measured value as a multiple of the target.
+/// Says whether a target is met. `ratio` is the measured value as a multiple of the target.
 fn verdict(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     if percent >= 0.0 { format!("met by {percent:.1} %") } else { format!("missed by {:.1} %", -percent) }

@@ -8,8 +8,8 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-env-changed=KATYDID_COMMIT");
     println!("cargo:rerun-if-changed=build.rs");
-    // The file changes with every commit. A package without a repository does not have the file,
-    // and its commit cannot change.
+    // Git appends to this log with every commit. A package without a repository does not have the
+    // log, and its commit cannot change.
     let log = Path::new("../../.git/logs/HEAD");
     let has_repository = Path::new("../../.git").exists();
     if log.exists() {

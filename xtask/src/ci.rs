@@ -69,7 +69,8 @@ fn bare() -> Command {
     cargo(["clippy", "-p", "katydid", "--lib", "--", "-D", "warnings"])
 }
 
-/// Runs the README's tests. All other checks start with the first test program.
+/// Runs the README's tests. The checks that run in parallel with them start with the first test
+/// program.
 fn tests_and_checkers(steps: &mut Steps) -> Outcome {
     let mut checkers = None;
     let tests = steps.step("tests", || {

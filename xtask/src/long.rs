@@ -96,7 +96,7 @@ pub fn restore(seconds: u64, seed: Option<u64>) -> Outcome {
 }
 
 /// Runs clusters of replicas on simulated machines, disks and networks. With `checkers`, porcupine
-/// then checks the histories of these clusters, and adya transactions of real replicas.
+/// then checks the histories of these clusters, and adya checks transactions of real replicas.
 pub fn replicas(seconds: u64, seed: Option<u64>, checkers: bool) -> Outcome {
     let arguments = ["test", "--profile", "campaign", "-p", "katydid-replica", "--lib", "simulation::"];
     let mut command = cargo(arguments.iter().copied().chain(["--", "--nocapture"]));

@@ -4,9 +4,10 @@
 //! batch, into a log that was filled with zeros (`with_wal_preallocation`, which is not the default
 //! but is faster). Unsafe: `Durability::Eventual`, no sync.
 //!
-//! Transactions read a snapshot. A commit is refused if, since its transaction began, another
-//! transaction has written one of the keys that it writes or has read for update. This is snapshot
-//! isolation with stronger reads for update. Tables are prefixes of keys.
+//! Transactions read a snapshot. The commit of a transaction is refused if another transaction has,
+//! since the first one began, written a key that the first one writes or has read for update. So
+//! the isolation is snapshot isolation, in which a read for update is as strong as a write. Tables
+//! are prefixes of keys.
 //!
 //! A blocking client drives the future of its commit; with callbacks each commit is a task of a
 //! runtime with two threads.

@@ -126,9 +126,9 @@ impl Store for Katydid {
 type Waiting = (Vec<BytesValue>, SyncSender<io::Result<()>>);
 
 /// raft-engine blocks in each durable write, so a thread makes these writes. The thread takes all
-/// waiting appends as one batch. The store costs less than a log store for openraft must cost,
-/// because it does not make entries readable before they are written. An entry is its index, in
-/// eight bytes, and openraft's entry as MessagePack.
+/// waiting appends as one batch. This store does less work than openraft demands of a log store: it
+/// does not make entries readable before they are written. An entry is its index, in eight bytes,
+/// and openraft's entry as MessagePack.
 struct RaftEngine {
     engine: Arc<Engine>,
     /// The sender of appends, and the thread.

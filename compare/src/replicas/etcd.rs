@@ -1,5 +1,5 @@
-//! A group of etcd, driven by its gRPC interface. All clients ask the leader, as etcd's own
-//! benchmark can, and several clients share a connection.
+//! A group of etcd, driven by its gRPC interface. All clients send their requests to the leader,
+//! and several clients share a connection. etcd's own benchmark has options for both.
 //!
 //! The messages have only the fields that this program uses; the numbers of the fields are etcd's.
 
@@ -145,7 +145,7 @@ impl Group for Etcd {
         Ok(found.count.try_into()?)
     }
 
-    /// Kills the members, because their folders are removed.
+    /// Kills the members. They need not end in order, because their folders are removed.
     fn stop(self: Box<Self>) -> Result<()> {
         Ok(())
     }

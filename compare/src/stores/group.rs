@@ -9,8 +9,8 @@
 //! | kills | `memory.oom_control` | `memory.events` |
 //!
 //! The group is made inside this process's own group, or else inside the nearest group around it in
-//! which this is possible. A group of version 2 that contains processes cannot have groups with a
-//! limit in it, except the root.
+//! which this is possible. Except for the root, a group of version 2 that contains processes cannot
+//! contain a group with a limit.
 
 use katydid::device::{GroupVersion, MemoryGroup, memory_groups};
 use std::fmt;

@@ -175,7 +175,8 @@ impl Settings {
         Ok(Some(settings))
     }
 
-    /// Several workloads must use one table, and the table is loaded once.
+    /// Checks the list of workloads: several workloads must share one table, and only the first may
+    /// load it.
     fn check_works(&self) -> Result<()> {
         if self.works.len() > 1 && !self.works.iter().all(|work| work.is_ycsb()) {
             return Err("--workload: only load and ycsb-* can run one after the other on one store".into());

@@ -50,8 +50,8 @@ const ACCOUNTS_OF_BRANCH: u64 = 1000;
 const ITEMS: u32 = 10_000;
 const CUSTOMERS_OF_DISTRICT: u32 = 300;
 
-/// Assumed requests per second. From the expected number of requests follows the number of future
-/// records over which zipfian keys are spread.
+/// Assumed rate in requests per second. This rate gives the expected number of requests of a run,
+/// and so the number of future records over which zipfian keys are spread.
 const ASSUMED_RATE: f64 = 50_000.0;
 
 /// Seed of the loaded rows of TATP, sysbench and TPC-C.

@@ -131,8 +131,8 @@ impl DatabaseDir {
     /// NVRAM cannot be read without changing it, so a database with such a log is opened as by
     /// [`DatabaseDir::open`].
     pub fn open_read_only(&self) -> katydid::Result<Database> {
-        // There is no limit, because the database must be readable however much memory its rows
-        // need.
+        // This limit cannot be reached, because the database must be readable however much memory
+        // its rows need.
         let memory = MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() };
         let engine = Database::engine_at(&self.dir)?.with(PagedOptions::default(), memory);
         let options = Options { access: Access::ReadOnly, create: false, engine, ..Options::default() };
@@ -168,8 +168,8 @@ pub fn is_folder(dir: &Path) -> std::result::Result<(), String> {
     }
 }
 
-/// Returns whether a folder holds a database, judged by its control file (`docs/page-format.md`);
-/// its creation may have been interrupted.
+/// Returns whether a folder holds a database, judged by its control file (`docs/page-format.md`).
+/// The creation of that database may have been interrupted.
 pub fn holds_database(dir: &Path) -> bool {
     ["katydid.control", "katydid.control.new"].iter().any(|name| dir.join(name).is_file())
 }
@@ -203,8 +203,8 @@ pub fn close_after(database: &Database, output: Result<()>) -> Result<()> {
 }
 
 /// Opens a database in a folder, and shows the progress of recovery. If the database's log is of
-/// another kind than in `options`, opens the log as that kind with the settings of `if_found`;
-/// without such settings, opening fails.
+/// another kind than in `options`, opens the log as its own kind, for writing, with the settings of
+/// `if_found`. Without such settings opening fails.
 pub fn open(dir: &Path, options: Options, if_found: Option<MediumSettings>) -> Result<Database> {
     open_showing(options, if_found, |options| Database::open_with(dir, options))
 }

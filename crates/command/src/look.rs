@@ -18,7 +18,7 @@ pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// A database to read from.
 #[derive(Debug)]
 pub enum Look {
-    /// The database is opened by this process.
+    /// No other process has the database open, so this process has opened it.
     Closed(Database),
     /// The database is open in another process, which answers requests.
     Running(Client),

@@ -73,9 +73,9 @@ impl Client {
         }
     }
 
-    /// Replaces the connection by a new one, perhaps to another process, if that process has the
-    /// database open now. A feed of the old connection is lost. After an error this client is
-    /// unchanged.
+    /// Replaces the connection by a new one to the process that has the database open now, which
+    /// may be another process than before. A feed of the old connection is lost. After an error
+    /// this client is unchanged.
     ///
     /// # Errors
     /// Those of [`Client::connect`].

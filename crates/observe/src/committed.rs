@@ -13,7 +13,7 @@ pub struct Committed {
     pub position: String,
     /// Changes in the order in which the transaction made them.
     pub changes: Vec<CommittedChange>,
-    /// True if the next item of the replies has the rest of this transaction's changes.
+    /// True if the next reply begins with further changes of this transaction.
     pub more: bool,
 }
 

@@ -142,7 +142,7 @@ pub enum Reply {
     Stat(serde_json::Value),
     /// A stretch of the log.
     LogStretch {
-        /// [`katydid::LogStretch`] as bytes, if more is durable.
+        /// [`katydid::LogStretch`] as bytes. `None` if there is nothing to archive yet.
         stretch: Option<Bytes>,
         /// Bytes of durable log after the stretch.
         left: u64,

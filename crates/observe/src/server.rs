@@ -8,11 +8,11 @@
 //!    Threads that serve clients hold no locks between two requests, rows are read in short
 //!    read-only transactions, and frames have limits of length and time.
 //! 2. Only the user who made the socket can reach it. Its mode is set to 0600 before it listens.
-//! 3. The process that has the database open has its directory's lock. So a socket without a
-//!    listener is left from a crash, and is replaced. A socket with a listener belongs to this
-//!    process, and is not touched.
-//! 4. After [`Socket`] is dropped, none of its threads runs, it has no handle of the database, and
-//!    its file is removed, unless another file has taken its place.
+//! 3. The process that has the database open holds the lock of the database's directory. So a
+//!    socket without a listener is left from a crash, and is replaced. A socket with a listener
+//!    belongs to this process, and is not touched.
+//! 4. After a [`Socket`] is dropped, no thread of the socket runs and holds a handle of the
+//!    database. The socket's file is removed, unless another file has replaced it.
 //!
 //! A crash leaves the file, which has no effect: another process finds the directory's lock free,
 //! and does not connect.

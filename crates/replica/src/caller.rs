@@ -32,8 +32,9 @@ use tokio_util::codec::Framed;
 /// Least pause between two tries of a call; the longest pause is twice as long. There is no pause
 /// before a try at a leader that a replica has just named.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Time that a try of a write leaves for the replica's answer, but at most a quarter of the try:
-/// the replica answers before the client stops waiting for it.
+/// Time by which a replica's wait for a write's commit is shorter than the client's wait for the
+/// answer, but at most a quarter of the client's wait. So the answer arrives before the client
+/// stops waiting.
 const ANSWER: Duration = Duration::from_millis(250);
 /// Maximum number of kept connections.
 const KEPT_MAX: usize = 512;
@@ -168,8 +169,8 @@ impl Caller {
 
     /// Address for the next try: the leader's if one is known, otherwise the next of the list.
     /// `nth` is the number of tries so far that took their address from the list. Tries at a named
-    /// leader do not count, because a replica that names a wrong one must not keep other addresses
-    /// from their turn.
+    /// leader do not count, because a replica that names a wrong leader must not keep other
+    /// addresses from their turn.
     fn address(&self, nth: &mut usize) -> String {
         let inside = self.inside();
         if let Some(leader) = &inside.leader {
@@ -193,8 +194,8 @@ impl Caller {
         inside.leader.is_some()
     }
 
-    /// Repeats a call until a replica has carried it out, or `wait` is over. Returns an error
-    /// together with true if a replica may have an entry of the call in its log.
+    /// Repeats a call until a replica has carried it out, or `wait` is over. An error comes with
+    /// true if a replica may have an entry of the call in its log, and otherwise with false.
     async fn call(&self, call: &mut ClientCall, wait: Duration) -> Result<ClientReply, (Error, bool)> {
         let deadline = Instant::now() + wait.min(WAIT_MAX);
         let (mut maybe, mut redirected) = (false, false);
@@ -311,7 +312,8 @@ impl Caller {
             if committed.unconfirmed.is_empty() || Instant::now() + pause >= deadline {
                 return Ok(committed);
             }
-            // The replica waited as long as one try takes. The next try waits for the other voters.
+            // The replica stopped waiting for these voters at the end of the try. The next try
+            // waits for them again.
             before = Some(committed);
             tokio::time::sleep(pause).await;
         }

@@ -9,8 +9,9 @@
 //!    first entry included. It serves views at or above `first`. All entries of this leadership
 //!    come from this certifier, and an entry is refused if the leadership has ended. So every entry
 //!    between a view and a proposal is one of `proposals`.
-//! 2. A proposal conflicts with a view until it is known to be applied at an index that the view
-//!    includes. A delay in learning that index causes unneeded refusals, never a missed conflict.
+//! 2. A proposal counts as unseen by a view until the certifier knows that the proposal is applied
+//!    at an index that the view includes. If the certifier learns that index late, it refuses
+//!    transactions needlessly, but misses no conflict.
 //! 3. A proposal is forgotten when it was refused before it entered the log, when it is applied at
 //!    or below the index of every view in use, or when it is applied and is the oldest of more than
 //!    [`PROPOSALS_MAX`]. A view below the index of a forgotten proposal is refused.

@@ -26,7 +26,8 @@ pub struct ClientOptions {
     /// Addresses of replicas. The address of one running replica is enough, because it names the
     /// leader.
     pub addresses: Vec<String>,
-    /// Id of the cluster. Replicas of other clusters are refused. Default: none, any cluster.
+    /// Id of the cluster. Replicas of other clusters are refused. Default: none, which accepts any
+    /// cluster.
     pub cluster: Option<[u8; 16]>,
     /// Transport of the connections. Default: [`Tcp`], without encryption.
     pub transport: Arc<dyn Transport>,
@@ -217,7 +218,7 @@ impl Client {
 
     /// Returns the first rows of a range, in order, of one state: at most `limit` rows, at most
     /// 10,000 rows, and at most about 4 MiB. For further rows, ask for the keys after the last one;
-    /// those rows come from a newer state.
+    /// those rows may be of another state.
     ///
     /// # Errors
     /// [`Error::Io`] at once if the replica refuses the client, because it belongs to another

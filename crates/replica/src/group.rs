@@ -152,8 +152,9 @@ impl Group {
     pub(crate) async fn add_learner(&self, id: ReplicaId, address: &str) -> Result<()> {
         let known = self.status().members.get(&id).cloned();
         let added = match known.is_some_and(|known| known != address) {
-            // Adding a member again leaves its address as it is. A connection begins with the
-            // number of the replica, so a wrong address reaches no other replica.
+            // `add_learner` would leave the address of an existing member as it is. A wrong address
+            // does no harm: a connection begins with the number of the wanted replica, so another
+            // replica refuses it.
             true => {
                 let corrected = BTreeMap::from([(id, BasicNode::new(address))]);
                 let change = ChangeMembers::SetNodes(corrected);
@@ -171,9 +172,9 @@ impl Group {
         self.change_members(|| self.raft().change_membership(voters.clone(), false)).await.map(drop)
     }
 
-    /// Makes a change of members. openraft refuses a change while an earlier one is not committed,
-    /// and the members that a new group begins with are such a change. So a refused change is tried
-    /// again whenever the replica has made progress, until [`CHANGE_WAIT`] has passed.
+    /// Makes a change of members. openraft refuses a change while an earlier one is not committed.
+    /// The first members of a new group count as such a change. So a refused change is tried again
+    /// whenever the replica has made progress, until [`CHANGE_WAIT`] has passed.
     async fn change_members<F>(&self, change: impl Fn() -> F) -> Result<ClientWriteResponse<Types>>
     where
         F: Future<
@@ -265,8 +266,9 @@ impl Group {
         Ok(answer.await.map_err(|_| Error::Closed)??.applied)
     }
 
-    /// Writes a set, and passes the outcome to the callback. If the task is dropped, the callback
-    /// gets [`Error::Closed`] before the entry is queued, and [`Error::Unknown`] afterwards.
+    /// Writes a set, and passes the outcome to the callback. If the task is dropped before the
+    /// entry is queued, the callback gets [`Error::Closed`]. If the task is dropped afterwards, the
+    /// callback gets [`Error::Unknown`].
     pub(crate) async fn write(
         self: Arc<Self>,
         id: RequestId,
@@ -295,8 +297,8 @@ impl Group {
 
     /// Confirms by a majority that this replica leads, and waits until it has applied all that was
     /// committed when the call began. Returns the index up to which the replica has applied. After
-    /// [`READ_WAIT`] the error is [`Error::NoQuorum`]: a majority whose disks stand still answers
-    /// the leader, and commits nothing.
+    /// [`READ_WAIT`] the error is [`Error::NoQuorum`]. This limit is needed because a majority
+    /// confirms the leader even while its disks do not respond and it commits nothing.
     pub(crate) async fn linearize(&self) -> Result<u64> {
         within(self.waiting.replica, READ_WAIT, async {
             let linearizer = self.read_linearizer(READ_WAIT).await?;
@@ -330,8 +332,8 @@ impl Group {
     }
 
     /// Returns true if this replica leads and is the only voter, and the view has an entry of this
-    /// leadership. No other replica can then have committed a write, and this replica acknowledges
-    /// a write only after it has applied it. So the view has all acknowledged writes.
+    /// leadership. No other replica can then have committed a write, and this replica applies each
+    /// write before it acknowledges the write. So the view has all acknowledged writes.
     fn leads_alone(&self, view: &View) -> bool {
         let metrics = self.raft().metrics();
         let now = metrics.borrow_watched();
@@ -383,8 +385,8 @@ impl Group {
                     return Ok(certifier.clone());
                 }
             }
-            // A new leadership needs a new certifier, and the state must have all entries before
-            // the first entry of the leadership.
+            // A new leadership needs a new certifier. Before the certifier is made, the state must
+            // have all entries up to the leadership's first entry, that entry included.
             let linearizer = self.read_linearizer(wait).await?;
             let ready = linearizer.try_await_ready(raft, Some(wait.min(WAIT_MAX))).await.map_err(stopped)?;
             let Ok(ready) = ready else {
@@ -421,7 +423,7 @@ impl Group {
             // The only errors are that the task was aborted, or has panicked.
             let _ended = server.await;
         }
-        // Writes that wait for their turn fail, and leave nothing in the log.
+        // Writes that wait for a permit fail, and leave nothing in the log.
         self.permits.close();
         // The only error is a panic of Raft's task, which has then stopped, too.
         let _stopped = self.raft().shutdown().await;

@@ -48,8 +48,8 @@ pub struct ReplicaOptions {
     /// Number of entries below a snapshot that the log retains for replicas that lag. A replica
     /// that lags more gets the snapshot. Default: 50,000.
     pub kept_entries: u64,
-    /// Time that another replica may take to install a snapshot after its last byte was sent, and
-    /// maximum time between two parts of a snapshot. Default: 10 min.
+    /// Time that another replica may take to install a snapshot after the snapshot's last byte was
+    /// sent. Also the maximum time between two parts of a snapshot. Default: 10 min.
     pub install_wait: Duration,
     /// Maximum number of writes in flight at this replica, from 1 to 1,048,576; further writes
     /// wait. Default: 4,096.

@@ -293,8 +293,8 @@ impl Peer {
                 sent += rows.len() as u64;
                 let message = SnapshotRows { table: table.clone(), rows };
                 Links::within(patience.max(self.links.install_patience), send(&mut wire, &message)).await?;
-                // The message without rows makes the receiver create the table, even if it is
-                // empty.
+                // The last message of a table has no rows. It makes the receiver create the table
+                // even if the table is empty.
                 let Some(last) = last else { break };
                 after = Some(last);
             }
@@ -529,8 +529,8 @@ mod tests {
 
     type FutureOf<T> = futures_util::future::BoxFuture<'static, io::Result<T>>;
 
-    /// A replica behind a slow network: 64 KiB arrive in 10 ms. It answers each append when all of
-    /// it has arrived.
+    /// A replica behind a slow network: 64 KiB arrive in 10 ms. The replica answers an append when
+    /// the whole append has arrived.
     struct Slow;
 
     impl Transport for Slow {

@@ -1,8 +1,9 @@
 //! The storage of a replica: a folder, or simulated devices that crash.
 //!
-//! Any thread may use a place. A crash while the state's folder `store-N` is removed leaves a part
-//! of it under another name, which the next opening removes. A part under its own name would look
-//! like a database that has lost files, so the replica could not be opened.
+//! Any thread may use a place. A crash during the removal of a state's folder `store-N` leaves a
+//! part of the folder under another name. The next opening removes that part. Under the name
+//! `store-N` the part would look like a database that has lost files, so the replica could not be
+//! opened.
 
 use crate::error::{Error, Result};
 use crate::types::Types;
@@ -53,12 +54,12 @@ impl Folder {
         self.path.join("state")
     }
 
-    /// Opens the folder of the state. A missing folder is created durably.
+    /// Opens the subfolder `state`. A missing subfolder is created durably.
     fn open_state(&self) -> Result<FileDirectory> {
         Ok(FileDirectory::open(self.state()).map_err(katydid::Error::from)?)
     }
 
-    /// Returns the names of all folders in the folder of the state.
+    /// Returns the names of all folders in the subfolder `state`.
     fn names(&self) -> Result<Vec<String>> {
         let state = self.state();
         let io = |error| Error::io(state.display().to_string(), error);
@@ -69,8 +70,8 @@ impl Folder {
         Ok(names)
     }
 
-    /// Gives the folder of the state a name that [`Place::stores`] does not count, durably. Returns
-    /// the new path.
+    /// Durably gives the state's folder with this number a name that [`Place::stores`] does not
+    /// count. Returns the new path.
     fn set_aside(&self, number: u64) -> Result<PathBuf> {
         let path = self.state().join(format!("{STORE}{number}"));
         // An earlier folder of this number may still be under removal, so the name may be taken.

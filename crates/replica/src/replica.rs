@@ -301,8 +301,8 @@ impl Replica {
 
     /// Reads at any replica, without asking another one. The state was current at most `max` before
     /// the call, according to the reports of the leader that have arrived. The age does not include
-    /// the time that a report travelled. A leader that has just begun to lead refuses the read
-    /// until a majority has confirmed it.
+    /// the time that a report travelled. A replica that has just begun to lead refuses the read
+    /// until a majority has confirmed that it leads.
     ///
     /// # Errors
     /// The error of `body`; [`Error::TooStale`], [`Error::Engine`], [`Error::Row`].

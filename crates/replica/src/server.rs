@@ -40,8 +40,8 @@ use tokio_util::codec::Framed;
 
 /// Maximum time for the first message of a connection.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Maximum bytes of the appends of one connection, as frames, that Raft has not answered. It lets
-/// the longest append pass.
+/// Maximum bytes of the appends of one connection, as frames, that Raft has not answered. The
+/// longest append fits into this limit.
 const APPENDS_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
 /// Pause after a failed accept, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -132,8 +132,9 @@ impl Service {
             let reply = tokio::select! {
                 biased;
                 reply = group.call(call) => reply,
-                // A client sends nothing before the reply, so it has gone, or does not speak the
-                // protocol. Some calls wait for another replica, which may never answer.
+                // A client sends nothing before the reply. So this client has gone, or does not
+                // speak the protocol. Its call is dropped, because some calls wait for another
+                // replica, which may never answer.
                 _ = wire.next() => return Err(LinkError::Closed),
             };
             send(&mut wire, &reply).await?;

@@ -38,7 +38,7 @@ const SYSTEM: &str = "katydid.replica";
 const APPLIED: &str = "applied";
 const IDENTITY: &str = "identity";
 const CLIENT: &str = "client/";
-/// Pause before an entry is applied again that had no room beside a reader.
+/// Pause before the next try to apply entries for which a reader's old values left no room.
 const READER_PAUSE: Duration = Duration::from_millis(10);
 
 /// Owner of a folder.
@@ -79,7 +79,8 @@ pub(crate) struct Store {
     identity: Identity,
     current: RwLock<Arc<Opened>>,
     /// True once the store is closed. An installation holds this latch to its end, so that no
-    /// folder is opened or replaced after the store was closed. A thread takes it before `current`.
+    /// folder is opened or replaced after the store was closed. A thread takes this latch before
+    /// `current`.
     is_closed: Mutex<bool>,
     /// Number of snapshots that are being received, each with an open folder.
     receiving: Arc<watch::Sender<usize>>,
@@ -230,7 +231,8 @@ impl View {
     }
 
     /// Returns the rows of a table after the key `after`, about `bytes_max` bytes; an empty list
-    /// means the end. Rows that differ between replicas are left out.
+    /// means the end. The rows [`APPLIED`] and [`IDENTITY`], which differ between replicas, are
+    /// left out.
     pub(crate) fn rows(&self, table: &str, after: Option<&[u8]>, bytes_max: usize) -> Result<Vec<Row>> {
         let low = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
         let (mut rows, mut bytes) = (Vec::new(), 0);
@@ -388,8 +390,8 @@ impl Store {
         }
     }
 
-    /// Makes all applied entries durable in the engine. The task that builds a snapshot calls this
-    /// beside [`Store::install`], and openraft stops the replica if the call fails.
+    /// Makes all applied entries durable in the engine. The task that builds a snapshot may call
+    /// this while [`Store::install`] runs. If the call fails, openraft stops the replica.
     pub(crate) fn sync(&self) -> Result<()> {
         self.on_current(|opened| Ok(opened.database.sync()?))
     }

@@ -46,10 +46,11 @@ pub struct Committed<T = ()> {
 }
 
 impl<T> Committed<T> {
-    /// Returns this write if every voter of which it waited for a confirmation has confirmed it.
+    /// Returns this write if [`Committed::unconfirmed`] is empty.
     ///
     /// # Errors
-    /// [`NotAll`] names the voters that have not. The write has committed nevertheless.
+    /// [`NotAll`] names the voters that have not confirmed the write. The write has committed
+    /// nevertheless.
     pub fn confirmed(self) -> Result<Self, NotAll> {
         match self.unconfirmed.is_empty() {
             true => Ok(self),

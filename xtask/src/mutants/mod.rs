@@ -8,8 +8,8 @@
 //!
 //! 1. Only a failed test catches a mutant. A mutant that does not compile is an error of the list,
 //!    and fails the run.
-//! 2. A mutant that aborts or hangs is reported as such, and fails the run, unless its [`Sign`]
-//!    declares this.
+//! 2. A mutant that aborts or hangs is reported as such, and fails the run, unless [`OTHERWISE`]
+//!    names this [`Sign`] for the mutant.
 //! 3. Before the first mutant that a set of tests must catch, this set must pass without any
 //!    mutant, because a test that always fails would catch everything.
 
@@ -26,14 +26,14 @@ use std::fmt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Sign by which a mutant shows, if no test can fail.
+/// Sign of a mutant that makes no test fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Abort,
     Hang,
 }
 
-/// Mutants that do not show by a failed test, with their signs.
+/// Mutants that make no test fail, each with the sign that shows it.
 const OTHERWISE: &[(&str, Sign)] = &[("a snapshot's next part is waited for without limit", Sign::Hang)];
 
 /// The mutants that are tried, and the time limits.
@@ -85,7 +85,7 @@ impl Arguments {
 
 /// The command of CI's mutants: a random tenth of the quick mutants, or as many of them as can
 /// start within 90 seconds. CI also runs these tests without a mutant, in parallel, so this command
-/// leaves that run out.
+/// does not run them without one.
 ///
 /// For mutants of the engine, and for mutants that only a crash suite notices, the first build
 /// alone takes at least one minute of processor time, and the tests of each mutant take up to

@@ -280,7 +280,7 @@ pub fn miri_of_the_log(seeds: u32) -> Commands {
     Ok(vec![kernels, whole])
 }
 
-/// The device layer's tests that Miri can run. Tests whose fault only a rare schedule shows run
+/// The device layer's tests that Miri can run. Tests for faults that only a rare schedule shows run
 /// under several schedules.
 pub fn miri_of_the_device() -> Commands {
     let mut all = miri()?;

@@ -34,8 +34,8 @@ pub fn checked<T>(call: impl FnOnce(ffi::Errors) -> T) -> Result<T> {
     if error.is_null() {
         return Ok(result);
     }
-    // SAFETY: an error that is set is a text that ends with a zero byte, and the caller must free
-    // it; this copies it first.
+    // SAFETY: `error` is not null, so it points to a text that ends with a zero byte. The caller
+    // must free the text; this block copies the text before it frees it.
     let text = unsafe {
         let text = CStr::from_ptr(error).to_string_lossy().into_owned();
         ffi::rocksdb_free(error.cast());
@@ -63,8 +63,8 @@ pub fn lent<T>(found: *mut ffi::Pinned, visit: impl FnOnce(&[u8]) -> T) -> Optio
     }
 }
 
-/// # Safety The conditions of `slice::from_raw_parts` must hold, but `at` may be null if `length`
-/// is 0.
+/// # Safety
+/// The conditions of `slice::from_raw_parts` must hold, but `at` may be null if `length` is 0.
 pub unsafe fn bytes<'b>(at: *const c_char, length: usize) -> &'b [u8] {
     if length == 0 {
         return &[];

@@ -107,7 +107,8 @@ impl Drop for RocksTransaction<'_> {
             View::Write(transaction) => {
                 if self.open {
                     // If the rollback fails, the next use of the transaction's memory discards its
-                    // changes: none of them was written. SAFETY: the transaction is open.
+                    // changes: none of them was written.
+                    // SAFETY: the transaction is open.
                     checked(|error| unsafe { ffi::rocksdb_transaction_rollback(transaction, error) }).ok();
                 }
                 self.client.spare.set(transaction);

@@ -51,8 +51,8 @@ fn found(code: c_int) -> Result<bool> {
     done(code).map(|()| true)
 }
 
-/// # Safety The conditions of `slice::from_raw_parts` must hold, but `at` may be null if `length`
-/// is 0.
+/// # Safety
+/// The conditions of `slice::from_raw_parts` must hold, but `at` may be null if `length` is 0.
 unsafe fn bytes<'b>(at: *const c_void, length: usize) -> &'b [u8] {
     if length == 0 {
         return &[];
@@ -91,7 +91,8 @@ impl Drop for WiredTiger {
     fn drop(&mut self) {
         if !self.connection.is_null() {
             // Only a store that has failed is dropped without being closed, so the error of this
-            // close is not reported. SAFETY: rule 1: no thread uses the connection any more.
+            // close is not reported.
+            // SAFETY: rule 1: no thread uses the connection any more.
             unsafe { ffi::katydid_wt_close(self.connection) };
         }
     }
@@ -165,8 +166,8 @@ impl WiredClient<'_> {
 
 impl Drop for WiredClient<'_> {
     fn drop(&mut self) {
-        // Closing the session rolls back its open transaction. SAFETY: rule 2: no other thread has
-        // the session or its cursors.
+        // Closing the session rolls back its open transaction.
+        // SAFETY: rule 2: no other thread has the session or its cursors.
         unsafe { ffi::katydid_wt_session_close(self.session) };
     }
 }
@@ -243,8 +244,8 @@ impl WiredTransaction<'_> {
 impl Drop for WiredTransaction<'_> {
     fn drop(&mut self) {
         if self.open {
-            // If the rollback fails, the session is unusable and its next `begin` fails. SAFETY:
-            // the session is open and in a transaction.
+            // If the rollback fails, the session is unusable and its next `begin` fails.
+            // SAFETY: the session is open and in a transaction.
             unsafe { ffi::katydid_wt_rollback(self.session) };
         }
     }

@@ -333,7 +333,7 @@ impl Loading<'_> {
             return Ok(());
         }
         match say(format!("acknowledged {}", plain(self.lines))) {
-            // The load ends early, so it must not look like a load of the whole file.
+            // The load ends before the end of the file, so the exit code must report a failure.
             Err(Failure::NobodyReads) => Err(Failure::failed(format_args!(
                 "no program reads the acknowledgements; {} durable",
                 are(self.lines)

@@ -220,7 +220,7 @@ impl Config {
         Ok(options)
     }
 
-    /// Checks the options by the library. An error names the key of the file whose value is out of
+    /// Lets the library check the options. An error names the key of the file whose value is out of
     /// range.
     fn check(&self, options: &ReplicaOptions) -> Result<(), ConfigError> {
         match options.validate() {

@@ -91,7 +91,8 @@ impl Demo {
         };
         let mut stage = Stage { replicas: Replicas::start(&dir)?, lines: &lines, json: self.json };
         let outcome = stage.play(self.clients, &name).map_err(|failure| match failure {
-            // No line was looked for, so the end must not look like a success.
+            // The replicas were not compared with the lines, so the exit code must report a
+            // failure.
             Failure::NobodyReads => {
                 Failure::failed("no program reads standard output, so the demonstration ended early")
             }

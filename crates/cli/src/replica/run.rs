@@ -40,13 +40,13 @@ impl Run {
                 at_end.send(()).unwrap_or_default();
             });
         }
-        // Programs wait for this line, because the replica now accepts connections.
+        // Programs that start replicas wait for this line: it shows that the replica accepts
+        // connections.
         let said = say(format!("replica {id} in {folder} listens at {}", replica.address()));
         if let Err(failure) = said {
             replica.close().map_err(failed)?;
             return Err(match failure {
-                // The replica ends before a signal, so its end must not look like an end after a
-                // signal.
+                // The replica ends although no signal came, so its exit code must report a failure.
                 Failure::NobodyReads => {
                     let why = "no program reads standard output, to which it prints its address";
                     Failure::failed(format_args!("replica {id} in {folder} is closed again: {why}"))

@@ -36,8 +36,8 @@ pub enum AnswerTable {
     #[default]
     Durable,
     /// The answers are in memory only. A session that a replica has served before does not accept
-    /// the replica after its restart (`ReplicaBehind` at the client). This is for measurements of
-    /// the paper's replication, which has no such row.
+    /// the replica after its restart (`ReplicaBehind` at the client). This variant is for
+    /// measurements of the paper's replication, which does not store answers.
     Volatile,
 }
 

@@ -49,8 +49,8 @@ pub(super) fn apply(
     id: TransactionId,
     operations: &[Operation],
 ) -> Result<LastAnswer, Outcome> {
-    // A client that wrote this table could make the replica answer for transactions that it does
-    // not have, and keep it from starting again.
+    // A client that wrote this table could make the replica answer for transactions that the
+    // replica does not have, or prevent the replica from starting again.
     if operations.iter().any(|operation| operation.table == TABLE) {
         let text = format!("table {TABLE:?} is reserved for the replica");
         return Err(Outcome::Refused(Refusal::NotAllowed(text)));

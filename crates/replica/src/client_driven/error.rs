@@ -45,8 +45,8 @@ pub enum Error {
         /// The transaction whose outcome is unknown.
         id: TransactionId,
     },
-    /// Another session has a transaction on the same key whose outcome is unknown. Nothing was
-    /// sent.
+    /// A transaction of another session holds one of the keys, and its outcome is unknown. Nothing
+    /// was sent.
     #[error("transaction {id}, whose outcome is unknown, holds the lock of a key of this transaction")]
     KeyUnknown {
         /// The transaction whose outcome is unknown.

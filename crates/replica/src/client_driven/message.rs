@@ -270,8 +270,8 @@ pub enum Reply {
     Answered(Answer),
     /// Answers [`Request::Read`].
     Value(Option<Vec<u8>>),
-    /// Answers [`Request::Rows`]. Only an empty page means the end of the table; a page with fewer
-    /// than `limit` rows does not.
+    /// Answers [`Request::Rows`]. Only an empty page means that there are no more rows; a page with
+    /// fewer than `limit` rows does not.
     Rows(Vec<Row>),
     /// Answers [`Request::Contents`] with the tables that have rows, in the order of their names.
     Contents(Vec<TableContents>),

@@ -3,9 +3,9 @@
 //! with its own sync. The client library acknowledges the transaction when all replicas have
 //! answered.
 //!
-//! This module serves to reproduce the paper's Figures 7 and 8 and Tables 2 and 3, and to compare
-//! with them. This replication does not tolerate failures: one failed replica stops all clients.
-//! For availability use the Raft group of this crate.
+//! This module serves to reproduce the paper's Figures 7 and 8 and Tables 2 and 3. This replication
+//! does not tolerate failures: one failed replica stops all clients. For availability use the Raft
+//! group of this crate.
 //!
 //! # What it guarantees, and what it does not
 //!

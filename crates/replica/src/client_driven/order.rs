@@ -8,7 +8,7 @@
 //! leave the replicas different, which a comparison finds.
 //!
 //! Any thread may lock keys. Sessions cannot deadlock, because a session waits for a key only if it
-//! holds no key above that one; otherwise the lock is refused.
+//! holds no greater key. If the session holds a greater key, the lock is refused.
 //!
 //! | lock | guards | rank |
 //! |---|---|---|

@@ -37,8 +37,8 @@ struct Begun {
 
 impl<'s> Connection<'s> {
     pub fn new(shared: &'s Shared, socket: TcpStream) -> Result<Self, FrameError> {
-        // A client that has lost its power or its network ends no connection. The probes end it, so
-        // that it takes no thread for ever.
+        // A client that has lost its power or its network does not end its connection. Probes of
+        // the operating system end the connection, so that it does not keep a thread for ever.
         prepare(SockRef::from(&socket))?;
         socket.set_write_timeout(Some(shared.options.send_timeout))?;
         let replies = socket.try_clone()?;

@@ -177,7 +177,8 @@ impl Server {
     fn end(&mut self) -> Result<(), ServerError> {
         let Some(accepting) = self.accepting.take() else { return Ok(()) };
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // The accepting thread reads the flag after each connection, so this thread makes one.
+        // The accepting thread reads the flag after each connection, so this thread makes a
+        // connection.
         let mut own = self.address;
         if own.ip().is_unspecified() {
             own.set_ip(if own.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });

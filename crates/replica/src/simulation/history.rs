@@ -1,9 +1,10 @@
 //! The history of a run's operations on registers, for a checker outside of this project (`cargo
 //! xtask replicas --checkers`).
 //!
-//! One thread. Time is the number of calls and returns so far, so it orders them as they happened.
-//! A history is stored only if `KATYDID_HISTORIES` names a folder. `checkers/README.md` describes
-//! the format. A failed run stores its history as well.
+//! The simulation has one thread. Time is the number of calls and returns so far, so the times have
+//! the order in which the calls and returns happened. A history is stored only if
+//! `KATYDID_HISTORIES` names a folder. `checkers/README.md` describes the format. A failed run
+//! stores its history as well.
 
 use super::oracle::Number;
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 /// A register's name and its value as text.
 pub type Named<V> = (String, V);
 
-/// See the head of this file.
+/// The history of a run, as the head of this file describes.
 #[derive(Debug, Default)]
 pub struct History {
     /// Folder of the history; `None` if it is not stored.
@@ -85,8 +86,8 @@ impl History {
         );
     }
 
-    /// Ends the history, and stores it in a file of this name, if it is stored. The outcomes of
-    /// open writes are unknown.
+    /// Ends the history. If it has a folder, stores it there in the file `name.jsonl`. The outcomes
+    /// of open writes are unknown.
     pub fn store(&mut self, name: &str) {
         for (client, (call, values)) in std::mem::take(&mut self.open) {
             for (key, value) in values {

@@ -153,7 +153,8 @@ impl Machine {
             Ending::Kill => self.disks.kill(),
             Ending::PowerCut => self.disks.cut_power(),
         }
-        // Tasks that write while they end write to the old devices, which are replaced.
+        // The tasks may still write while they end. These writes go to the old devices, which are
+        // replaced already.
         drop(runtime);
         drop(group);
     }

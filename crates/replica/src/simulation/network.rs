@@ -9,7 +9,7 @@
 //! |---|---|
 //! | cut from A to B | nothing that A sends arrives at B until the cut is healed; then the bytes sent meanwhile arrive, or the connection breaks |
 //! | reset | both sides fail at their next use; bytes in flight are lost |
-//! | crash of a host | its connections are reset, or, if it is silent, its peers get nothing more |
+//! | crash of a host | its connections are reset, or, if the crash is silent, its peers get nothing more |
 //! | slow link | everything between two hosts takes longer |
 
 use crate::frame::FrameCodec;
@@ -268,8 +268,8 @@ impl Pipe {
     }
 }
 
-/// Returns the vote that a write gives to a candidate, if the write is such a reply. A replica
-/// sends each reply in one write.
+/// Returns the vote in `bytes` if they are a reply that gives a vote to a candidate. A replica
+/// sends each reply in one write, so `bytes` are a whole frame.
 fn given_vote(bytes: &[u8]) -> Option<Vote> {
     let frame = FrameCodec::default().decode(&mut BytesMut::from(bytes)).ok().flatten()?;
     match Reply::from_frame(&frame).ok()? {

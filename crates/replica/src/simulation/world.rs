@@ -25,8 +25,8 @@ use tokio::task::{JoinHandle, LocalSet};
 
 /// Number of clients.
 pub const CLIENTS: u64 = 4;
-/// Simulated milliseconds within which the clients must have written and the members be equal, once
-/// all faults have ended.
+/// Maximum simulated milliseconds from the end of all faults until the clients have written and the
+/// members are equal.
 const REST_MS: u64 = 120_000;
 /// Host of the operator. The hosts of clients have larger numbers.
 const OPERATOR: Host = 100;
@@ -456,7 +456,8 @@ impl World {
     }
 }
 
-/// Returns all rows of a state, except for the rows in which replicas differ.
+/// Returns all rows of a state, without the rows `applied` and `identity`, which differ between
+/// replicas.
 fn rows_of(view: &View) -> BTreeMap<String, Vec<Row>> {
     let mut all = BTreeMap::new();
     for table in view.tables().expect("tables") {

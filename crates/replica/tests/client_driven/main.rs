@@ -265,7 +265,7 @@ fn a_transaction_that_all_refuse_leaves_nothing_and_one_that_some_refuse_diverge
     assert!(matches!(compare(&mut session), Err(Error::Different(_))));
 }
 
-/// A replica cannot start if its table of answers has a row that it has not written.
+/// A replica cannot start if its table of answers has a row that the replica has not written.
 #[test]
 fn a_transaction_does_not_write_the_table_of_answers() {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());

@@ -124,7 +124,8 @@ fn work(
             Err(Error::Unknown { .. }) => {
                 recorder.note("info", process, &operations);
                 counts.unknown.fetch_add(1, Ordering::Relaxed);
-                // A process ends with an unknown outcome.
+                // For the checker a process ends with an unknown outcome, so this thread goes on as
+                // a new process.
                 process += THREADS;
                 at += 1;
             }

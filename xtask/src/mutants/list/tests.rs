@@ -22,8 +22,8 @@ pub const CLOSING_STEPS: &[&str] = &["-p", "katydid", "--lib", "opening::tests"]
 pub const CONSUMERS: &[&str] = &["-p", "katydid-wal", "--test", "main", "consumers::"];
 pub const CONTROL: &[&str] = &["-p", "katydid-wal", "--lib", "control::"];
 pub const COPY_UNITS: &[&str] = &["-p", "katydid", "--lib", "paged::copy::"];
-/// These tests use the simulated device. Over logs in NVRAM they take minutes, and notice no
-/// further mutant of this list.
+/// Crash tests on the simulated device. The tests with logs in NVRAM are left out, because they
+/// take minutes and notice no further mutant of this list.
 pub const CRASH: &[&str] = &["-p", "katydid", "--test", "crash", "--", "--skip", "in_nvram"];
 pub const DAMAGE: &[&str] = &["-p", "katydid", "--test", "damage"];
 pub const DATABASE_CONTROL: &[&str] = &["-p", "katydid", "--lib", "control::"];
