@@ -37,7 +37,7 @@ pub enum Error {
     Decode {
         /// Kind of the value.
         what: &'static str,
-        /// Start of the record.
+        /// Start of the record. Zero if the entry was read from memory.
         at: Lsn,
         /// Cause of the failure.
         source: Arc<rmp_serde::decode::Error>,

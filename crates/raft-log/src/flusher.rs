@@ -108,8 +108,8 @@ impl Flusher {
         let inside = inside.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((sender, thread)) = inside {
             drop(sender);
-            // A callback may drop the last handle of the log, so this may run on the thread itself,
-            // which must not join itself. A panic of a callback has been printed already.
+            // A callback may drop the last handle of the log, so `stop` may run on the thread
+            // itself, which must not join itself. A panic of a callback has been printed already.
             if thread.thread().id() != std::thread::current().id() {
                 drop(thread.join());
             }

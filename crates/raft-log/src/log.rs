@@ -223,9 +223,9 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         })
     }
 
-    /// Purges the entries up to `purged`. Returns the end of the purge's record, and the position
-    /// to pass to [`RaftLog::trim`] once that record is durable. Returns `None` if the entries were
-    /// purged before.
+    /// Purges the entries up to and including `purged`. Returns the end of the purge's record, and
+    /// the position to pass to [`RaftLog::trim`] once that record is durable. Returns `None` if the
+    /// entries were purged before.
     pub(crate) fn purge(&self, purged: &LogIdOf<C>) -> Result<Option<(Lsn, Lsn)>> {
         let _layout = self.dropping();
         let mut inside = self.inside();

@@ -2,7 +2,7 @@
 //!
 //! One thread at a time uses a reader. A reader holds no latch between two pieces, so a purge or a
 //! truncation may drop entries that are not read yet. openraft drops no entry that it still
-//! applies. If it ever did, the reader would fail: it never leaves out an entry.
+//! applies. If it ever did, the reader would fail: a reader never leaves out an entry.
 
 use crate::error::{Error, Result};
 use crate::log::RaftLog;

@@ -43,9 +43,9 @@ impl<C: RaftTypeConfig> RaftLogReader<C> for RaftLog<C> {
         Ok(self.entries(start, end, PIECE_BYTES)?)
     }
 
-    /// Reads a piece of the entries whenever the caller has taken all entries before it. openraft
-    /// applies entries from this stream. The committed index may grow by any number of entries at
-    /// once, so reading all of them first could exhaust the memory.
+    /// Reads a piece of the entries whenever the caller has taken all entries before the piece.
+    /// openraft applies entries from this stream. The committed index may grow by any number of
+    /// entries at once, so reading all of them first could exhaust the memory.
     async fn entries_stream<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
         &mut self,
         range: RB,

@@ -1,12 +1,12 @@
 //! Measures the time of an append in NVRAM: `cargo run --release -p katydid-wal --example
 //! nvram_append -- [FOLDER] [THREADS]`.
 //!
-//! The program appends records of 120 bytes, header included, to each kind of log, with and without
-//! waiting for them. Each log lies in a region that a file emulates, without added latency. As a
-//! lower bound, the program copies the same bytes one behind the other into such a region, writes
-//! them back and fences. Each thread has its own session, and its own part of the plain region. The
-//! rounds of the logs alternate. The output is the least and the median time, in ns for each record
-//! of a thread.
+//! The program appends records of 120 bytes, header included, to a log of each kind in NVRAM, with
+//! and without waiting for each record. Each log lies in a region that a file emulates, without
+//! added latency. As a lower bound, the program copies the same bytes one behind the other into
+//! such a region, writes them back and fences. Each thread has its own session, and its own part of
+//! the plain region. The rounds of the logs alternate. The output is the least and the median time,
+//! in ns for each record of a thread.
 
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_wal::{Append, Durability, Kind, Log, LogKind, MediumSettings, NvramOptions, Options};
@@ -69,7 +69,8 @@ fn measure(folder: &std::path::Path, threads: u64) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// Returns the nanoseconds for each of the `COUNT` records of the slowest thread.
+/// Runs `work` on all threads at once. Returns the mean time of the slowest thread for each of its
+/// `COUNT` records, in nanoseconds.
 fn round(threads: u64, work: impl Fn(u64) + Sync) -> f64 {
     let barrier = Barrier::new(threads as usize);
     let took: Vec<Duration> = std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! Measures the rates of the parts of a log of several streams: `cargo run --release -p katydid-wal
 //! --example streams -- append|complete|replay [FOLDER]`.
 //!
-//! Only the processor limits these rates: the log is in memory, unless a folder is named. The
+//! Only the processor limits these rates: the log is in memory, unless `replay` gets a folder. The
 //! program makes that folder and does not remove it.
 
 use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
@@ -85,7 +85,8 @@ fn append() -> Outcome<()> {
 }
 
 /// Runs two threads, each of which appends transactions to its own stream and queues them until
-/// they are durable. Each transaction depends on a transaction in the other stream.
+/// they are durable. Every fourth transaction depends on everything appended before it that is not
+/// durable.
 fn complete() -> Outcome<()> {
     const COUNT: u64 = 2_000_000;
     let log = memory(

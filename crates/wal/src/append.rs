@@ -36,7 +36,7 @@ pub struct Append<'a> {
     pub class: AppendClass,
     /// The previous record of the transaction, or the commit stamp. The session also stores here
     /// how many dependencies it puts before the payload. Callers therefore do not set the field,
-    /// and call [`Append::prev`], [`Append::stamp`] or [`Append::commit`].
+    /// but call [`Append::prev`], [`Append::stamp`] or [`Append::commit`].
     pub(crate) chain: Chain,
     /// Dependencies to write before the payload; `None` instead of an empty set.
     pub(crate) dependencies: Option<&'a Dependencies>,
@@ -60,8 +60,8 @@ impl<'a> Append<'a> {
         Append { chain: Chain::Previous(prev), dependencies: None, ..self }
     }
 
-    /// Makes the record the only one of a transaction with this stamp; it has no previous record.
-    /// The log stores the stamp.
+    /// Makes the record the only one of a transaction with this stamp. The record then has no
+    /// previous record. The log stores the stamp.
     pub fn stamp(self, stamp: CommitStamp) -> Self {
         Append { chain: Chain::Commit { stamp, dependencies: 0 }, dependencies: None, ..self }
     }
@@ -73,7 +73,8 @@ impl<'a> Append<'a> {
         Append { dependencies: Some(dependencies).filter(|set| !set.is_empty()), ..self.stamp(stamp) }
     }
 
-    /// Sets the LSN of the record that this one depends on. The log puts this record above it.
+    /// Sets the LSN of the record that this record depends on. The log puts this record above that
+    /// one.
     pub fn depends_on(self, after: Lsn) -> Self {
         Append { after, ..self }
     }

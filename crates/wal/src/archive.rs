@@ -273,9 +273,10 @@ impl ExtendedLog {
         Ok(ExtendedLog { streams })
     }
 
-    /// Returns the greatest end of a record in the stream for which `is_within` is true. If
-    /// `is_within` is true for a position, it must be true for every lower position. Calls `visit`
-    /// with the records between the copy's end and the end that was found, in order.
+    /// Returns the cut of one stream: the greatest end of a record for which `is_within` is true,
+    /// but at least the end of the copy. If `is_within` is true for a position, it must be true for
+    /// every lower position. Calls `visit` with the records between the copy's end and the end that
+    /// was found, in order.
     ///
     /// # Errors
     /// The errors of `visit`; [`ReadError::Corrupt`] with file and position of bytes that are not a
@@ -326,8 +327,8 @@ impl ExtendedLog {
     }
 
     /// Makes a log of the copy's records and the archived ones, up to a cut of each stream. `step`
-    /// is called with the bytes of each piece after the piece is copied; an error of `step` ends
-    /// the copying.
+    /// is called with the number of bytes of each piece after the piece is copied; an error of
+    /// `step` ends the copying.
     ///
     /// # Errors
     /// The errors of `step`; [`Error::Read`], [`Error::Device`].

@@ -159,8 +159,8 @@ mod tests {
         });
     }
 
-    /// A poll must report a position inside the log, even if the program has pushed a position
-    /// beyond the end before.
+    /// A poll must report a position inside the log, even if the program pushed a position beyond
+    /// the end earlier.
     #[test]
     fn a_position_beyond_the_end_does_not_hide_later_ones() {
         on_every_design(|_, log| {

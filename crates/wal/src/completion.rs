@@ -87,7 +87,7 @@ impl Completion {
             return Poll::Ready(core.wait(self.end, self.level));
         }
         // The waker is cloned before the latch is taken, and the old one is dropped after the latch
-        // is released, because wakers run foreign code.
+        // is released, because cloning and dropping a waker run foreign code.
         let waker = context.waker().clone();
         let (end, level) = (self.end, self.level);
         let left =

@@ -19,7 +19,7 @@ const NAME_BYTES_MAX: usize = 64;
 pub struct ConsumerStat {
     /// The consumer's name.
     pub name: String,
-    /// The number that the consumer gave with its last acknowledged position.
+    /// The greatest number that the consumer has given with a position.
     pub mark: u64,
     /// The acknowledged position in each stream.
     pub from: Vec<Lsn>,
@@ -156,8 +156,9 @@ impl Consumer {
     }
 
     /// Moves the consumer to `from`: the consumer does not need the log below `from` any more.
-    /// `mark` is stored with `from`. The move is durable when this returns. In a stream whose
-    /// position in `from` is below the consumer's position, the consumer's position stays.
+    /// `mark` is stored with `from`, unless the stored mark is greater. The move is durable when
+    /// this returns. In a stream whose position in `from` is below the consumer's position, the
+    /// consumer's position stays.
     ///
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the consumer is lost, [`Error::ConsumerGone`]
@@ -175,8 +176,8 @@ impl Consumer {
             return Err(self.lost(&kept.place.from).into());
         }
         let from: Vec<Lsn> = from.iter().zip(&kept.place.from).map(|(new, old)| *new.max(old)).collect();
-        // The new pin is set before the old one is dropped: the log still has everything from
-        // `from` on.
+        // The new pin is set before the old one is dropped, so the log keeps everything from `from`
+        // on.
         let pin = self.log.pin(&from, kept.place.bytes_max)?;
         let place =
             ConsumerPlace { seq: kept.place.seq + 1, mark: mark.max(kept.place.mark), from, ..kept.place };

@@ -78,7 +78,7 @@ impl ConsumerPlace {
     }
 
     /// Decodes a slot of a log with this id and this number of streams. A slot of any other length
-    /// is broken; no input panics.
+    /// is broken; no input causes a panic.
     pub(crate) fn decode(bytes: &[u8], id: Id, streams: usize) -> Result<ConsumerPlace, SealFault> {
         let mut place: Option<ConsumerPlace> = None;
         if bytes.len() != slot_bytes(streams) {

@@ -200,8 +200,8 @@ fn kind_of_number(number: u32) -> Option<(LogKind, bool, bool)> {
     kinds.into_iter().find(|&(log, grows, truncates)| kind_number(log, grows, truncates) == number)
 }
 
-/// Returns the newer of the sound slots, or the fault if neither is sound. If either slot has
-/// another version, returns that fault.
+/// Returns the newer of the sound slots, or [`SealFault::Broken`] if neither is sound. If either
+/// slot has another version, returns the fault that names this version.
 pub(crate) fn choose(slots: [Result<ControlState, SealFault>; 2]) -> Result<ControlState, SealFault> {
     match slots {
         [Err(SealFault::OtherVersion(version)), _] | [_, Err(SealFault::OtherVersion(version))] => {

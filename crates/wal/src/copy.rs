@@ -97,8 +97,8 @@ impl Log {
 
     /// Copies the records between `from` and `to` of each stream. `from` is the start of the
     /// records to copy; no trim may go above `from` during the copy. `to` is a cut. `step` is
-    /// called with the bytes of each piece after the piece is copied; an error of `step` ends the
-    /// copying.
+    /// called with the number of bytes of each piece after the piece is copied; an error of `step`
+    /// ends the copying.
     ///
     /// # Errors
     /// The errors of `step`; [`Error::NotInFiles`] if the log is in NVRAM; [`Error::Read`],

@@ -1,7 +1,8 @@
 //! The inside of an open stream: the log buffer, the medium, and the steps that connect them.
 //!
-//! All handles, sessions and background threads share it. The hot path is [`Core::append`]. A
-//! leader or a waiting thread calls the [`Medium`] to make filled bytes durable.
+//! All handles, sessions and background threads of a stream share one [`Core`]. The hot path is
+//! [`Core::append`]. A leader or a waiting thread calls the [`Medium`] to make filled bytes
+//! durable.
 //!
 //! Invariants:
 //!
@@ -307,10 +308,10 @@ impl Core {
     ) -> std::result::Result<Lsn, AppendError> {
         let mut step = 0;
         loop {
-            // SAFETY: a slot is used by one thread at a time: `open_slot` gives it to one
-            // `Session`, which is not `Sync` and gives it back when it is dropped, under the lock
-            // of `slots`; `own` guards `OWN_SLOT`. The buffer is this log's, made together with the
-            // inserter. Larger records are split (`append_any`).
+            // SAFETY: a slot is used by one thread at a time. `open_slot` gives the slot to one
+            // `Session`, which is not `Sync`; a dropped session gives its slot back under the latch
+            // of `slots`. `own` guards `OWN_SLOT`. The buffer is this log's, made together with the
+            // inserter. Records of more than `physical_bytes_max` bytes are split (`append_any`).
             let inserted = unsafe { self.inserter.insert(&self.buffer, slot, record, class) };
             match inserted {
                 Ok(start) => return Ok(start),
@@ -398,7 +399,7 @@ impl Core {
     #[inline]
     pub(crate) fn request(&self, end: Lsn, level: Durability) {
         if !self.buffer.frontiers.reached(end, level) && !self.medium.try_here(self, end, level) {
-            // In `wait` a position beyond the end of the log is an error. Here it is none: the
+            // In `wait` a position beyond the end of the log is an error. Here it is no error: the
             // request is for the log's present end.
             self.protocol.request(self, end.min(self.buffer.frontiers.reserved()), level);
         }
@@ -459,7 +460,7 @@ impl Core {
 
     /// Runs a step of one of the log's own threads or of a leader. Returns `None` if the step
     /// panics. The log has then failed, with the panic as the cause. A panic of the device's code
-    /// does not reach this function, because the gate makes it an error.
+    /// does not reach this function, because the gate turns the panic into an error.
     pub(crate) fn guarded<T>(&self, verb: Verb, step: impl FnOnce() -> T) -> Option<T> {
         // Nothing that the step has left half done is used after the failure: the frontiers stand
         // still.

@@ -98,7 +98,7 @@ pub enum Error {
     Read(#[from] ReadError),
 }
 
-/// The reason why a record was not appended. No part of the record is in the log.
+/// The reason why a record was not appended. No reader returns any part of the record.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
@@ -106,8 +106,8 @@ pub enum AppendError {
     /// trimmed. A log ends at [`Lsn::LIMIT`](crate::Lsn::LIMIT), where trying again always fails.
     #[error("the log has no prepared space left")]
     NoSpace,
-    /// The record is larger than the format allows, or than an empty log in NVRAM has room for.
-    /// Records that are not critical have no room in the reserve.
+    /// The record is larger than the format allows, or than an empty log in NVRAM has room for. For
+    /// a record that is not critical, the reserve does not count as room.
     #[error("a record of {bytes} bytes is larger than the limit of {limit}")]
     TooLarge {
         /// Size of the record, header included.
@@ -174,10 +174,10 @@ pub enum OpenError {
         /// A segment that exists.
         segment: String,
     },
-    /// Both slots of the control file are damaged.
+    /// A control file, or the file of a consumer, is damaged.
     #[error("the control file {file} is corrupt: {reason}")]
     CorruptControl {
-        /// The control file.
+        /// The damaged file.
         file: String,
         /// The fault.
         reason: &'static str,
@@ -240,7 +240,7 @@ pub enum OpenError {
         /// The folder of the stream.
         directory: String,
     },
-    /// A stream belongs to another log, or is another stream of this one.
+    /// The folder of a stream holds a stream of another log, or another stream of this log.
     #[error("{directory} holds log {found}, not {expected}, this log's stream of that name")]
     ForeignStream {
         /// The folder of the stream.

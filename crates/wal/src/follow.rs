@@ -3,9 +3,9 @@
 //! Any thread may use a follower, one thread at a time. Followers and appending threads share only
 //! the start of the log and the durable frontier. Invariants:
 //!
-//! 1. A record that a follower returns is durable: its reader sees nothing beyond the durable
-//!    frontier, which is the end of a record. Every record that a follower has returned therefore
-//!    survives a crash.
+//! 1. A record that a follower returns is durable: the follower's reader sees nothing beyond the
+//!    durable frontier, which is the end of a record. Every record that a follower has returned
+//!    therefore survives a crash.
 //! 2. No wake-up is lost. A follower that waits registers a waker for the first position that it
 //!    has not seen, under the rules of `wakers.rs`: the waker is counted before the follower reads
 //!    the frontier once more.

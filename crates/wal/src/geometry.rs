@@ -17,7 +17,7 @@ use katydid_kernels::lsn::Lsn;
 pub(crate) struct Geometry {
     /// Bytes of the first segment's file.
     first_bytes: u64,
-    /// Bytes of the files of all segments from index `doublings` on.
+    /// Bytes of each segment's file from index `doublings` on.
     segment_bytes: u64,
     /// Number of segments smaller than `segment_bytes`.
     doublings: u64,

@@ -166,11 +166,12 @@ impl Log {
         &self.streams[0]
     }
 
-    /// Returns a session to append with. Sessions are given to the streams in turn;
+    /// Returns a session to append with. Successive calls return sessions of the streams in turn;
     /// [`Stream::session`] returns a session of one stream.
     ///
     /// # Errors
-    /// [`Error::SessionsExhausted`] if that stream has as many open sessions as it may.
+    /// [`Error::SessionsExhausted`] if the stream whose turn it is has as many open sessions as it
+    /// may.
     pub fn session(&self) -> Result<Session, Error> {
         let turn = self.open.turn.fetch_add(1, Ordering::Relaxed);
         self.streams[turn % self.streams.len()].session()
@@ -245,10 +246,10 @@ impl Log {
     /// Returns everything that was appended so far and is not durable. A transaction with these
     /// dependencies depends on all records in the log (P-WAL's rule).
     ///
-    /// In a log whose appends persist their records before they return, the result is empty. The
-    /// result must not name positions that are reserved by appends still under way: no thread has
-    /// waited for their records, so a crash may lose them, and recovery would then drop the
-    /// transaction.
+    /// In a log whose appends persist their records before they return, the result is empty. In
+    /// such a log the result must not name positions that are reserved by appends still under way:
+    /// no thread has waited for their records, so a crash may lose them, and recovery would then
+    /// drop the transaction.
     pub fn everything(&self) -> Dependencies {
         let position = |stream: &Stream| {
             let end = stream.reserved();

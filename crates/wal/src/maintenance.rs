@@ -158,7 +158,7 @@ impl Maintenance {
         ticket
     }
 
-    /// Waits until `enough` holds, or until an attempt that began after the request has ended.
+    /// Waits until `enough` holds, or until the end of an attempt that began after the request.
     pub(crate) fn wait(&self, ticket: u64, enough: impl Fn() -> bool) -> Result<(), Refusal> {
         let mut asks = self.lock();
         loop {

@@ -111,9 +111,10 @@ pub enum MediumOptions {
 /// Settings of a log in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileOptions {
-    /// Size of a segment file of a log that has grown. Default 64 MiB; a multiple of 4 KiB from 8
-    /// KiB to 16 GiB. Larger segments mean fewer files and coarser trimming. Only a new log uses
-    /// this value: an existing log keeps the size it was created with.
+    /// Size up to which segment files grow: see [`FileOptions::first_segment_bytes`]. Default 64
+    /// MiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Larger segments mean fewer files and coarser
+    /// trimming. Only a new log uses this value: an existing log keeps the size it was created
+    /// with.
     pub segment_bytes: u64,
     /// Size of the first segment file of a new log. Default 256 KiB; a multiple of 4 KiB from 8 KiB
     /// to 16 GiB. Each further segment is twice as large as the one before, up to `segment_bytes`,

@@ -104,7 +104,7 @@ async fn closed_log() -> RaftLog<Types> {
     log
 }
 
-/// A value that a failed call did not save must not be read, also after a repeated call.
+/// A value that a failed call did not save must not be read, not even after the call is repeated.
 #[test]
 fn what_a_failed_call_did_not_save_is_not_read() {
     Types::run(async {

@@ -10,7 +10,7 @@ use katydid_kernels::lsn::Lsn;
 use katydid_kernels::sync::{Ask, Plan, Planned, Rounds, SyncTally};
 
 /// A panic in one of these steps fails the log (`Core::guarded`). The panic must not unwind through
-/// the protocol: then no thread could lead any more, and every waiter would stay queued.
+/// the protocol, because then no thread could lead any more, and every waiter would stay queued.
 impl Rounds for Core {
     fn plan(&self, ask: Ask) -> Plan {
         let nothing = Plan::Nothing { all: true, under_way: false, needs_sync: false };

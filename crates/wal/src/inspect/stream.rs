@@ -2,8 +2,8 @@
 //!
 //! One thread at a time uses an inspection. Files are opened for reading only. Nothing is created,
 //! synced or removed, and the number of openings in the control file stays as it is. Therefore a
-//! log that cannot be opened, or that is in use, can be inspected. For a log in use the reported
-//! end is the one that the inspection found.
+//! log that cannot be opened, or that is in use, can be inspected. For a log in use, the reported
+//! end may lie below the present end of the log.
 
 use crate::control::FORMAT_VERSION;
 use crate::error::{OpenError, ReadError};
