@@ -145,7 +145,7 @@ pub struct Reader {
     /// Start of the next physical record.
     at: Lsn,
     /// Incarnation of the record before `at`, which is the number of the opening that wrote it;
-    /// `None` before the first record.
+    /// `None` before the first record and after a truncated part.
     incarnation: Option<u32>,
     /// The payload of a record that came in fragments.
     joined: Vec<u8>,
@@ -194,7 +194,8 @@ impl Reader {
         self.at
     }
 
-    /// Returns the incarnation of the record before [`Reader::position`]; `None` before the first.
+    /// Returns the incarnation of the record before [`Reader::position`]; `None` before the first
+    /// record and after a truncated part.
     pub(crate) fn incarnation(&self) -> Option<u32> {
         self.incarnation
     }

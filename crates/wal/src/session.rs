@@ -43,7 +43,7 @@ impl Session {
     /// requests it. The call never waits for a sync, but may wait for a write if the ring is full.
     ///
     /// # Errors
-    /// See [`AppendError`]. After an error no part of the record is in the log.
+    /// See [`AppendError`]. After an error no reader returns any part of the record.
     #[inline]
     pub fn append(&mut self, append: &Append<'_>) -> Result<Appended, AppendError> {
         match append.dependencies {

@@ -313,9 +313,9 @@ impl Stream {
 
     /// Trims the stream: its owner needs only the records from `to` on. `to` is the start of a
     /// record or [`Stream::durable`]. The log below `to` is dropped, as far as no pin
-    /// ([`Log::pin`](crate::Log::pin)) retains it: segments that lie entirely below `to` are
-    /// reused; in NVRAM the bytes are reused. The trim is durable when this returns. Pins that are
-    /// too far behind are lost.
+    /// ([`Log::pin`](crate::Log::pin)) retains it: segments that lie entirely below `to` are reused
+    /// or removed; in NVRAM the bytes are reused. The trim is durable when this returns. Pins that
+    /// are too far behind are lost.
     ///
     /// # Errors
     /// [`Error::BeyondEnd`] if `to` is not durable yet; [`Error::Read`] if no record starts at

@@ -9,8 +9,8 @@
 //!    program that does not know these records refuses the log.
 //! 2. The records of the suffix that are kept are appended again above the range and below the
 //!    record that drops the range. A crash therefore leaves the suffix, or the kept records.
-//! 3. The range ends at a barrier of the inserter. So it contains every record whose append
-//!    returned before the barrier, and no record that is appended after it.
+//! 3. The range ends at a barrier of the inserter. So the range contains every record whose append
+//!    returned before the barrier, and no record whose append begins after the barrier.
 //!
 //! If a crash comes before the record that drops the range is durable, the suffix remains, perhaps
 //! with the kept records above it. If it comes later, the log is truncated.

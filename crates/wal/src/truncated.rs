@@ -58,8 +58,8 @@ impl Range {
         if is_sound { Ok(Some(Range { from: Lsn::new(from), to: Lsn::new(to) })) } else { Err(()) }
     }
 
-    /// Returns whether a truncated record of the range lies below the position. If so, a reader
-    /// that has come to the position by reading has returned such a record.
+    /// Returns whether the position is above the beginning of the range, and at most at its end. A
+    /// reader that has come to such a position by reading has returned a truncated record.
     fn has_inside(self, at: Lsn) -> bool {
         self.from < at && at <= self.to
     }
@@ -159,8 +159,8 @@ impl Truncations {
         self.inside(to).map_or(to, |range| range.from)
     }
 
-    /// Returns a range that contains all records below `at` dropped by truncations other than the
-    /// first `seen`; `None` if these truncations dropped none.
+    /// Returns a range that contains all records below `at` that truncations after the first `seen`
+    /// have dropped; `None` if these truncations dropped no such record.
     pub(crate) fn since(&self, seen: usize, at: Lsn) -> Option<Range> {
         if self.made() == seen {
             return None;

@@ -17,9 +17,8 @@
 //! is also persisted. The hole lasts from step 3 to step 5. A thread that owns the hole does not
 //! wait, allocate or take a lock. Rules:
 //!
-//! 1. Every step that may fail or take long comes before step 3. In `nv_entries` the hole therefore
-//!    lasts as long as one store, whatever the record's size, and the thread that owns it neither
-//!    waits nor allocates nor takes a lock.
+//! 1. No step after step 3 can fail. In `nv_entries` the copy also comes before step 3, so the hole
+//!    lasts as long as one store, whatever the record's size.
 //! 2. The marks, not the entries, say which positions are filled (`insert/marks/kernel.rs`). A
 //!    committing thread may read the objects and entries of other threads below the marks, because
 //!    an appender stores object and entry before its mark (Release), and the scan of the committing

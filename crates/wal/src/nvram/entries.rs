@@ -7,16 +7,16 @@
 //! object: a physical record (`record.rs`) that lies apart, with zero for its position; it does not cross a chunk's end
 //! ```
 //!
-//! The position of a record is 8 times the report's global number, so the entry of position `p`
-//! lies at `p` modulo the bytes of all entries. This is the report's formula with an index of 0 for
-//! position 0, so no index is stored.
+//! The position of a record is 8 times the global number of the report on NV-Logging, so the entry
+//! of position `p` lies at `p` modulo the bytes of all entries. This is the report's formula with
+//! an index of 0 for position 0, so no index is stored.
 //!
 //! `lap` is the report's persistent flag, and numbers the uses of the entry. It is the number of
 //! times that positions had gone round all entries before `p`, modulo 2^16 - 1, plus 1. So it is
 //! never 0. An entry with an earlier lap, or with none, therefore reads as not set, and
 //! `nv_entries` resets nothing when the start moves. An entry that kept its lap for 65,535 laps
-//! would read as set. No entry does, because each lap sets every entry below the end, and an
-//! opening resets the entries beyond the end.
+//! would read as set again. No entry keeps its lap that long, because each lap sets every entry
+//! below the end, and an opening resets the entries beyond the end.
 //!
 //! `sum` is the low half of the object's own checksum. An object does not store its position. If
 //! the memory loses the write of an object, an earlier whole object may still be at its place; the

@@ -4,9 +4,10 @@
 //! a sealed block (see `seal`), magic "KATYDNV2": 12 .. 16 zero u32 | 16 log id u128 | 32 ring bytes u64 | 40 entries u64 | zeros
 //! ```
 //!
-//! The ring follows. In `nv_entries` and `nv_logging` the entries follow, and then the heap, whose
-//! size is in `ring bytes`; only these kinds have entries. The header is written when the log is
-//! made, before the control file has an incarnation above 0, and never again.
+//! The ring follows this block. In `nv_entries` and `nv_logging` the entries follow instead, and
+//! then the heap, whose size is in `ring bytes`; only these kinds have entries. The header is
+//! written when the log is made, before the control file has an incarnation above 0, and never
+//! again.
 
 use crate::seal::{self, Block, SEALED_BYTES, SealFault};
 use katydid_device::Id;

@@ -11,8 +11,8 @@
 //!    kernels), or waits for the thread that is persisting. A thread that only reads the frontiers
 //!    finds what other threads have persisted.
 //! 2. `filled` moves before `written`, and `written` before `durable`. So a thread that reads the
-//!    smaller frontiers first finds the frontiers in order. The frontiers of `nv_direct` move by
-//!    `raise`.
+//!    smaller frontiers first finds the frontiers in order. Several threads may move the frontiers
+//!    of `nv_direct`, so an atomic maximum (`raise`) moves them.
 //! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when
 //!    its append has returned. The append has persisted the record, and the appends of the records
 //!    that it depends on have persisted those records before. Opening finds all of them, whatever

@@ -31,9 +31,10 @@
 //!   appends have persisted its records. After a crash every whole record survives, and holes
 //!   become padding.
 //!
-//! All kinds have the records, positions, inserters, sessions and readers of a log in files
-//! (`docs/adr/0015-logs-on-nvram.md`). Two things differ from the report on Fang et al.'s log:
-//! holes are not left to the readers, and any of the inserters may fill the ring.
+//! All kinds have the records, positions, sessions and readers of a log in files, and those with a
+//! ring have its inserters (`docs/adr/0015-logs-on-nvram.md`). Two things differ from the report on
+//! Fang et al.'s log: holes are not left to the readers, and any of the inserters may fill the
+//! ring.
 //!
 //! `nv_logging` differs from the report on NV-Logging in these points:
 //!

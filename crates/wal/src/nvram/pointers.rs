@@ -51,7 +51,7 @@ impl Pointers {
         Pointers { region, at }
     }
 
-    /// Sets the pointers of a new log (rule 3). The caller has the region alone.
+    /// Zeroes head and tail for a new log (rule 3). The caller has the region alone.
     pub(super) fn clear(&self) {
         for at in (0..TAIL_AT + 8).step_by(8) {
             self.store(at, 0);

@@ -76,8 +76,8 @@ impl RegionLog {
         }
     }
 
-    /// Persists everything between the start and `end`, and makes everything beyond `end` invalid;
-    /// `slots` appenders will use the memory.
+    /// Persists everything between the start and `end`, and resets the entries beyond `end`, if the
+    /// log has entries. `slots` appenders will use the memory.
     fn settle(self, end: Lsn, slots: usize) -> Memory {
         match self.memory {
             FoundMemory::Ring(ring) => {

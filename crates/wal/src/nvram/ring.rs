@@ -10,8 +10,8 @@
 //!    afterwards, whichever thread copied them (`commit.rs`): writing a cache line back does not
 //!    depend on which thread stored to it.
 //! 2. Bytes are read only where they are persisted, and not below the start.
-//! 3. Position `p + size` is reserved only when the log's start, durably, is above `p`. The start
-//!    never passes the persisted position.
+//! 3. Position `p + size` is reserved only when the durable start of the log is above `p`. The
+//!    start never passes the persisted position.
 //!
 //! A crash leaves every persisted record whole. Any words of other records, filled or not, may have
 //! arrived in the memory; the checksum shows whether a record is whole.

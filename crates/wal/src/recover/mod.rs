@@ -12,9 +12,9 @@
 //!    error of the device, and says nothing about the log.
 //! 3. The new incarnation is durable in the control file before anything is written with it, so no
 //!    two openings ever write with the same incarnation.
-//! 4. The Restart record is durable at the end before the open log is returned. From then on no
-//!    byte that an older incarnation left beyond the end can become valid again, and the records
-//!    that readers have seen stay valid.
+//! 4. The Restart record is durable at the end of the log before the open log is returned. From
+//!    then on no byte that an older incarnation left beyond the end can become valid again, and the
+//!    records that readers have seen stay valid.
 //!
 //! A crash at any point leaves a log that the next opening judges the same. Until step 4 the
 //! records are untouched: only bytes from the end on are written, and they are no valid record

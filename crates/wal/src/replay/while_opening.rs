@@ -9,8 +9,8 @@
 //! 2. The records that the walk has passed over are the stream's prefix, and remain so. Their bytes
 //!    were read after their file was synced and its cached bytes dropped, so they are durable. The
 //!    opening appends above them, or fails.
-//! 3. A record is dealt out in this pass only if the part of its own stream below it is enough to
-//!    know that it is kept (`Head::is_kept_by`). All other records wait until all streams have been
+//! 3. A record is dealt out in this pass only if the part of its stream below the record shows that
+//!    the record is kept (`Head::is_kept_by`). All other records wait until all streams have been
 //!    recovered. Then each stream is read once more from its first undecided record on. Each record
 //!    that the first pass could not decide about is dealt out if it is kept, and counted as dropped
 //!    if it is not.

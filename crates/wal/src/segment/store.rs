@@ -246,8 +246,8 @@ impl SegmentStore {
     }
 
     /// Drops the log below `to`. `to` is the start of a record or the durable frontier, and is at
-    /// most `durable`. Segments entirely below `to` are recycled, or removed if enough are kept. If
-    /// the start is at or above `to` already, nothing is done.
+    /// most `durable`. Segments entirely below `to` are kept for reuse, or removed if enough are
+    /// kept already. If the start is at or above `to` already, nothing is done.
     ///
     /// When this returns, the new start is durable. If a crash comes before the start is durable,
     /// the log is untrimmed.

@@ -64,7 +64,8 @@ pub(crate) fn refuse_any(directory: &dyn Directory, streams: u16) -> Result<(), 
     Ok(())
 }
 
-/// Returns whether a log of one stream lies in the log's own folder.
+/// Returns whether the directory itself holds files of a stream, as the folder of a log of one
+/// stream does.
 pub(crate) fn has_only_stream(directory: &dyn Directory) -> device::Result<bool> {
     let survey = Survey::of(&directory.list()?);
     Ok(survey.control || !survey.is_empty())

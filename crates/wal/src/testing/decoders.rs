@@ -186,7 +186,8 @@ fn consumer_samples() -> Vec<Vec<u8>> {
     CONSUMER_STREAMS.iter().enumerate().map(sample).collect()
 }
 
-/// Makes a slot from a sample, decodes it, and then opens a log whose consumer has this slot.
+/// Makes a slot from a sample and decodes it. If the slot is for one stream, also opens a log in
+/// which a consumer has this slot.
 fn decode_consumer(input: &[u8]) {
     let Some((&first, rest)) = input.split_first() else { return };
     let streams = CONSUMER_STREAMS[usize::from(first) % CONSUMER_STREAMS.len()];

@@ -2,8 +2,8 @@
 //!
 //! One thread calls this code, while no thread has the log open. [`begin_at`] leaves an interrupted
 //! creation: a control file of incarnation 0, which names another start than 0, and no segments.
-//! The next opening finishes the creation from that start. Only the format's own code writes such a
-//! log, and no option of a program makes one.
+//! The next opening finishes the creation from that start. The crate's own code for control files
+//! writes such a log; no option makes one.
 
 use crate::control::{CONTROL_NAME, Control, ControlState, read};
 use crate::error::OpenError;

@@ -94,7 +94,7 @@ pub fn run(options: &Options, load: &Load, look: impl Fn(&Rig, u64) + Sync) -> T
     Tally { travelled: rig.travelled(), ..tally }
 }
 
-/// Ends the tracker when dropped, so also if an inserting thread has panicked.
+/// Ends the tracker when this guard is dropped, even if an inserting thread has panicked.
 struct StopTracking<'a>(&'a Rig);
 
 impl Drop for StopTracking<'_> {
@@ -188,8 +188,8 @@ fn other_work(turns: u64) {
     black_box(number);
 }
 
-/// Cost of an insert without any sharing: nanoseconds of one thread, for records of `record` bytes
-/// into a ring of its own.
+/// Cost of an insert without any sharing: nanoseconds for a record of one thread, which has a ring
+/// of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct SoloCost {
     /// Nanoseconds for the header with its checksum.

@@ -12,7 +12,7 @@ use katydid_wal::{
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Call of a thread on an open log.
+/// The name of a call on an open log, and the call.
 type Call<L> = (&'static str, fn(&L) -> Result<(), Error>);
 
 /// A log of one kind: how it is opened and filled, which calls can be made, and which records must

@@ -101,7 +101,7 @@ fn a_write_that_panics_fails_the_log_and_hangs_nobody() {
 #[test]
 fn a_sync_that_panics_fails_the_log_and_hangs_nobody() {
     on_every_protocol_and_device(|sync, place| {
-        // On all other devices writes are durable by themselves, and there is no sync.
+        // If writes are durable by themselves, there is no sync that could panic.
         if !place.method.durable_writes() {
             (1..4).for_each(|nth| panics(sync, place, Verb::Sync, nth));
         }
@@ -115,7 +115,8 @@ fn a_preparation_that_panics_fails_the_log_and_hangs_nobody() {
     });
 }
 
-/// A call that cannot return an error panics. The leader makes this call while it holds its latch.
+/// A call that cannot return an error (`File::method`) panics. The leader makes this call while it
+/// holds its latch.
 #[test]
 fn a_question_that_panics_fails_the_log_and_hangs_nobody() {
     on_every_protocol_and_device(|sync, place| {

@@ -138,7 +138,7 @@ impl Device {
     }
 }
 
-/// Lets a device go on when this guard is dropped, also by a failing test.
+/// Lets a device go on when this guard is dropped, even if the test fails.
 pub struct Standstill<'a>(&'a Device);
 
 impl<'a> Standstill<'a> {

@@ -179,8 +179,8 @@ fn a_thread_with_commits_in_flight_writes_each_group_that_it_completes() {
     assert_eq!((after.syncs - before.syncs, after.sync_locks - before.sync_locks), (2, 2));
 }
 
-/// Returns the number of writes for four units of commits without a waiter. The test then waits for
-/// the last commit.
+/// Returns the number of writes for four units of commits without a waiter. After each unit the
+/// test waits for the unit's last commit.
 fn writes_of_units(group: Group) -> u64 {
     const UNIT: u64 = 64 << 10;
     const RECORD: u64 = 1 << 10;
@@ -196,7 +196,8 @@ fn writes_of_units(group: Group) -> u64 {
         for _ in 0..UNIT / RECORD {
             end = session.append(&Append::new(Kind::USER, &[&payload])).expect("append").end;
             log.first().request(end, Durability::Durable);
-            // Waits for the write of a round that began without a full unit.
+            // Without a time-out no write waits for a full unit. The test waits for each write, so
+            // that each commit gets a write of its own.
             while group.microseconds == 0 && log.first().durable() < end {
                 std::thread::yield_now();
             }

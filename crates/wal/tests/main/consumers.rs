@@ -1,5 +1,5 @@
-//! Named consumers: their positions survive openings and crashes, are never above the acknowledged
-//! position, and retain the log.
+//! Named consumers: their positions survive openings and crashes, are positions that were
+//! acknowledged, and retain the log.
 
 use katydid_device::{Create, Method, SimDevice, Survival};
 use katydid_wal::{

@@ -1,6 +1,6 @@
 //! A new log is small, and its segments double as it grows, up to the size that was asked for.
 //!
-//! Crashes over rotation between sizes are in `src/recover/tests/crashes.rs`.
+//! The tests of crashes while segments double are in `src/recover/tests/crashes.rs`.
 
 use katydid_device::{Create, Directory, MemoryDirectory, Method, SimDevice, WriteMode};
 use katydid_wal::{

@@ -1,5 +1,5 @@
 //! Properties of `nv_logging` that the report on NV-Logging names, and that `nv_entries` lacks:
-//! appenders persist, and a checkpoint writes no file.
+//! appenders persist, and a trim writes no file.
 
 use katydid_device::nvram::SimNvram;
 use katydid_device::{SimDevice, Survival};

@@ -123,9 +123,9 @@ fn a_commit_takes_one_fence_or_two() {
     }
 }
 
-/// Crashes at each step of a commit. If records lie apart, the next opening finds none of the
-/// commit's records if the crash comes before the first fence, which persists all of them. The next
-/// opening may find some of them if the crash comes between the first fence and the second.
+/// Crashes at each step of a commit. If records lie apart, a crash before the first fence, which
+/// persists the objects, leaves none of the commit's records. A crash between the two fences may
+/// leave some of them.
 #[test]
 fn a_crash_within_a_commit_keeps_whole_records_up_to_the_first_that_is_not() {
     let seed = seed();
@@ -196,8 +196,8 @@ fn crash_within_a_commit(kind: LogKind, seed: u64, step: u64) -> Option<u64> {
     Some(parts)
 }
 
-/// A request is met although no thread waits, and without a later call of the thread that made the
-/// request.
+/// A request is met although no thread waits for it. In a log without threads,
+/// `Log::run_background` meets it.
 #[test]
 fn what_is_requested_is_durable_without_anybody_who_waits() {
     for kind in KINDS {

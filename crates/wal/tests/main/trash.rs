@@ -1,9 +1,9 @@
 //! Promises of a log on a device that may write sectors in part: [`Survival::Trash`].
 //!
-//! Each commit that ends in the last block of the log writes this block again, and with it the
-//! sectors of acknowledged records. A device that leaves garbage in a sector that it was writing
-//! can therefore destroy acknowledged records. Only records that end in the block in which the
-//! interrupted write began are exposed. No record is ever found that was not appended.
+//! If the last block of the log already holds records, the next commit writes this block again, and
+//! with it the sectors of acknowledged records. A device that leaves garbage in a sector that it
+//! was writing can therefore destroy acknowledged records. Only records that end in the block in
+//! which the interrupted write began are exposed. No record is ever found that was not appended.
 
 use katydid_device::{Id, Method, SimDevice, Survival};
 use katydid_wal::{Append, Background, Durability, FileOptions, Kind, Log, OpenError, Options};

@@ -47,7 +47,7 @@ fn replace(directory: &dyn Directory, files: &[(String, Vec<u8>)]) {
     }
 }
 
-/// Checks that opening and inspecting fail with this error, and change nothing.
+/// Checks that opening fails with this error, and changes nothing.
 fn refused(directory: &Arc<dyn Directory>, streams: u16, expected: &str) {
     let all = |directory: &Arc<dyn Directory>| {
         let folders = (0..3).map(|index| contents(folder(directory, &format!("stream-00{index}")).as_ref()));

@@ -17,7 +17,7 @@ struct Model {
     appended: Vec<(Lsn, Vec<u8>)>,
     /// The durable frontier, as the log last reported it.
     durable: Lsn,
-    /// Position of the last trim that was called, which may have taken effect.
+    /// The greatest position that a trim was called with; this trim may have taken effect.
     trimmed: Lsn,
 }
 
@@ -94,7 +94,7 @@ fn step(log: &mut Writer, model: &mut Model, random: &mut Rng) -> Result<(), Err
 }
 
 /// Runs one life after the other. A crash at a chosen step ends each life, and the next one begins
-/// with what the crash has left.
+/// with what the crash has left. Returns the number of device calls of the first life.
 fn lives(seed: u64, crash_at: u64) -> u64 {
     let mut random = Rng::with_seed(seed);
     let options = options_of(seed);

@@ -78,7 +78,7 @@ pub fn conformance_in_nvram(kind: LogKind, make: impl Fn(Arc<dyn Directory>, Siz
     completing::a_request_needs_no_waiter(make);
     failing::the_reserve_is_for_critical_records(make);
     // In `NvDirect` commits do not wait for holes, so a record may be durable while the frontiers
-    // still lie below it. These rules compare commits with frontiers.
+    // still lie below it. The next three rules compare commits with frontiers.
     if kind != LogKind::NvDirect {
         waiting::each_level_is_reached_before_it_is_acknowledged(make);
         completing::callbacks_run_in_order_where_they_are_polled(make);
