@@ -39,7 +39,7 @@ pub enum ArchiveFault {
         "the log of the database is not the one that was archived: record {at} is another one, or missing"
     )]
     OtherHistory {
-        /// LSN of the last record in the archive.
+        /// LSN of the last record in the archive, or the archive's end.
         at: Lsn,
     },
     /// The archive lacks a part of the log.

@@ -142,9 +142,9 @@ impl Database {
     /// Makes a database in directory `to` from the backup in directory `from`. `to` is created if
     /// missing, and must be empty. Nothing in `from` is changed.
     ///
-    /// The result is a copy of the backup that has an id of its own and was never opened. The call
-    /// finds damaged pages and checkpoints while it copies them; [`BackupOptions::verify`] checks
-    /// everything.
+    /// The result is a copy of the backup. The copy has an id of its own, and was never opened. The
+    /// call finds damaged pages and checkpoints while it copies them; [`BackupOptions::verify`]
+    /// checks everything.
     ///
     /// # Errors
     /// `Error::Copy` if `from` is no backup, is incomplete, or was opened since it was made (then

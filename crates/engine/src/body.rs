@@ -1,5 +1,6 @@
-//! The calls of `Database::transact` that are under way on a thread. A call refuses nested calls,
-//! and limits how long its thread waits for other transactions.
+//! The calls of `Database::transact` and the bulk loads that are under way on a thread: here
+//! *calls*. A call refuses nested calls, and limits how long its thread waits for other
+//! transactions.
 //!
 //! Each thread keeps its own list; other threads do not see it. Invariants:
 //!

@@ -19,9 +19,10 @@
 //!    wait.
 //! 4. While a job waits and fewer than [`active_max`] threads are active, one of four things holds:
 //!    a notified thread is about to wake, an active thread is about to look for a job, there are
-//!    [`THREADS_MAX`] threads, or no further thread could be started. A thread that submits a job,
-//!    takes one or blocks calls [`Shared::let_one_work`]. A body thread ends only if no job waits.
-//!    It becomes idle only if no job waits or more than [`active_max`] threads are active.
+//!    [`THREADS_MAX`] threads, or no further thread could be started. A thread calls
+//!    [`Shared::let_one_work`] when it submits a job, when it takes a job, and when it blocks. A
+//!    body thread ends only if no job waits. A body thread becomes idle only if no job waits or
+//!    more than [`active_max`] threads are active.
 //! 5. A thread keeps the database open only through the job that it runs.
 //!
 //! The latch `state` is a leaf. The only call that a thread makes while it holds `state` is the

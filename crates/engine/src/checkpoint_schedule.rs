@@ -7,9 +7,9 @@
 //! engine's `run_background` does the worker's work. Invariants:
 //!
 //! 1. One checkpoint is taken at a time: the thread that takes it holds `turn` (rank 1).
-//! 2. The worker takes checkpoints one after the other only while one is due and the last one has
-//!    trimmed the log. So an old transaction that keeps the log from being trimmed does not keep
-//!    the worker busy.
+//! 2. The worker takes checkpoints one after the other only while a checkpoint is due and the last
+//!    checkpoint has trimmed the log. So an old transaction that keeps the log from being trimmed
+//!    does not keep the worker busy.
 //!
 //! Positions here are hints, with relaxed accesses: a commit that reads an old position notifies
 //! the worker once too often, or leaves the notification to the next commit. Nothing here survives
@@ -92,7 +92,8 @@ pub(crate) trait TakesCheckpoints: OnDurable {
         self.take_checkpoint(taker)
     }
 
-    /// Takes checkpoints while one is due and the last one has trimmed the log (invariant 2).
+    /// Takes checkpoints while a checkpoint is due and the last checkpoint has trimmed the log
+    /// (invariant 2).
     fn take_due_checkpoints(&self) {
         while self.checkpoint_is_due() && !self.schedule().worker.is_stopping() {
             let before = self.trimmed_bytes();
@@ -152,8 +153,8 @@ impl CheckpointSchedule {
         }
     }
 
-    /// Makes commits of `stream` notify the worker at `at`, or where a checkpoint is due if that
-    /// position is lower.
+    /// Makes commits of `stream` notify the worker at `at` or at the position at which a checkpoint
+    /// is due, whichever is lower.
     pub(crate) fn wake_at(&self, stream: usize, at: Lsn) {
         let Stream { due, wake } = &self.streams[stream];
         wake.store(at.get().min(due.load(Ordering::Relaxed)), Ordering::Relaxed);
@@ -165,8 +166,8 @@ impl CheckpointSchedule {
         end.get() >= self.streams[stream].due.load(Ordering::Relaxed)
     }
 
-    /// Called with the end of each commit's record: notifies the worker if `end` has reached the
-    /// stream's position `wake`.
+    /// Notifies the worker if `end` has reached the stream's position `wake`. Called with the end
+    /// of each commit record, and of records of a bulk load.
     #[inline]
     pub(crate) fn note(&self, stream: usize, end: Lsn) {
         if end.get() >= self.streams[stream].wake.load(Ordering::Relaxed) {

@@ -31,9 +31,9 @@ pub enum OldVersions {
     /// A replaced version is kept until no transaction can read it any more.
     #[default]
     UntilUnread,
-    /// A replaced version is also kept until all log records with an earlier timestamp than its
-    /// replacement are durable (Cicada with P-WAL, section III-C). When memory is full, the rule
-    /// `UntilUnread` applies.
+    /// A replaced version is also kept until all log records with an earlier timestamp than the
+    /// replacing version's are durable (Cicada with P-WAL, section III-C). When memory is full, the
+    /// rule `UntilUnread` applies.
     UntilDurable,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Any thread may read the clock. On Linux the clock moves in steps of the kernel's tick, 1 to 10
 //! ms. A reading takes about 5 ns, while a reading of the precise clock takes up to 80 ns; every
-//! transaction takes two readings when it begins. On other systems this module reads the precise
-//! clock. Readings never decrease.
+//! transaction takes one or two readings when it begins. On other systems this module reads the
+//! precise clock. Readings never decrease.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ pub struct CompactReport {
 }
 
 impl Database {
-    /// Rewrites the file of a closed database without its free pages, so that it shrinks. The
+    /// Rewrites the file of a closed database without its free pages, so that the file shrinks. The
     /// database must have been closed cleanly, by [`Database::close`]. A database of the memory
     /// engine has no free pages, so the call does not change it.
     ///
@@ -87,7 +87,8 @@ impl Database {
             return Err(Error::NotFound { place: directory.describe() });
         };
         let control = control.get();
-        // `close` may leave the rows of the memory engine in the log. There is nothing to rewrite.
+        // A database of the memory engine need not be `Clean`: `close` may leave its rows in the
+        // log, and nothing is rewritten.
         if control.engine == EngineKind::Paged && control.shutdown != Shutdown::Clean {
             return Err(Error::copy(directory.as_ref(), CopyFault::NotClosed));
         }

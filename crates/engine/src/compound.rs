@@ -20,7 +20,7 @@ impl Transaction {
     /// Returns the values of `keys`, in the order of `keys`. A key may occur twice. Errors and
     /// locks are those of [`Transaction::get`]; the keys are locked in ascending order. For up to
     /// 64 keys at a time, the paged engine reads all leaves that are not in memory by one batch of
-    /// reads, unless [`page_method`](crate::PagedOptions::page_method) is direct.
+    /// reads, unless [`page_method`](crate::PagedOptions::page_method) is `Direct`.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         table: &Table,
@@ -50,9 +50,9 @@ impl Transaction {
     /// locked and written in ascending order, whatever the order of `entries`, so that keys of one
     /// leaf are written one after the other. For up to 64 keys at a time, the paged engine reads
     /// all leaves that are not in memory by one batch of reads, unless
-    /// [`page_method`](crate::PagedOptions::page_method) is direct. If leaves come from the device,
-    /// the call is then faster than single puts of keys in random order, such as hashes. Locks are
-    /// those of [`Transaction::put`].
+    /// [`page_method`](crate::PagedOptions::page_method) is `Direct`. If leaves come from the
+    /// device, the call is then faster than single puts of keys in random order, such as hashes.
+    /// Locks are those of [`Transaction::put`].
     ///
     /// Transactions that write to one table by one `put_all` each cannot deadlock with each other,
     /// because they lock their keys in the same order.
@@ -69,8 +69,8 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`Transaction::put`]. No value is set if a key or value is too long. After
-    /// another error the keys that were set before it have their former values again, unless the
+    /// The errors of [`Transaction::put`]. No value is set if a key or value is too long. After any
+    /// other error, the keys that were already set have their former values again, unless the
     /// transaction can only roll back.
     pub fn put_all<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
@@ -291,8 +291,8 @@ impl Transaction {
         }
     }
 
-    /// Sets the value of `key` to `new`. If `new` is `None`, deletes the key, which has a value
-    /// only if `was_there`.
+    /// Sets the value of `key` to `new`. If `new` is `None`, deletes the key. `was_there` says
+    /// whether the key has a value.
     fn set(&self, table: &Table, key: &[u8], was_there: bool, new: Option<&[u8]>) -> Result<()> {
         match new {
             Some(new) => self.put(table, key, new),

@@ -1,7 +1,7 @@
 //! Named consumers of the feed: the database stores their positions and keeps the log for them.
 //!
-//! One thread at a time uses a [`ChangeConsumer`], which is built on a consumer of the log
-//! (`katydid_wal::Consumer`), whose mark is a commit stamp.
+//! One thread at a time uses a [`ChangeConsumer`]. It is built on a consumer of the log
+//! (`katydid_wal::Consumer`). The mark of the log's consumer is a commit stamp.
 //!
 //! After a crash a consumer has the position that it acknowledged last.
 

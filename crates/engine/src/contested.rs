@@ -56,7 +56,7 @@ impl fmt::Debug for KeyExcerpt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ContestedKeys {
-    /// The whole table, which one of the two transactions drops, renames or checks.
+    /// The whole table, which one of the two transactions drops, checks or loads in bulk.
     All,
     /// One key, present or not.
     Key(KeyExcerpt),

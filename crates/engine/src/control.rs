@@ -117,8 +117,8 @@ impl Control {
     }
 }
 
-/// Limit of all counts, which no sound slot reaches. So a slot with such a count is damaged, and
-/// counting from a sound slot never overflows.
+/// Exclusive limit of all counts in a sound slot. So a slot with a count at or above this limit is
+/// damaged, and counting from a sound slot never overflows.
 const COUNT_MAX: u64 = 1 << 63;
 
 /// A slot as it was read.

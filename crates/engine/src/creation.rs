@@ -1,15 +1,16 @@
 //! Distinguishes an interrupted creation from a database that has lost its control file.
 //!
-//! The opening thread runs this with the directory's lock, and only reads. In both cases the
-//! directory has no control file: a creation makes this file last. The opening begins an
-//! interrupted creation again, and writes over everything in the directory. A database that has
-//! lost its control file must not be changed.
+//! A thread that finds no control file runs this code, which only reads. An opening that would make
+//! a database runs it with the directory's lock. In both cases the directory has no control file: a
+//! creation makes this file last. An opening begins an interrupted creation again, and writes over
+//! everything in the directory. A database that has lost its control file must not be changed.
 //!
 //! Rules:
 //!
 //! 1. A creation makes the log before anything else, and appends nothing to it. So each of these
-//!    proves that there was a database: files of an engine without a log; a record of an engine; a
-//!    log that was trimmed.
+//!    proves that there was a database: a checkpoint of the memory engine; pages without a log, or
+//!    pages that were changed since their creation; a record of an engine in the log; a log that
+//!    was trimmed.
 //! 2. A file that cannot be read is no proof of an interrupted creation: the opening fails with the
 //!    error of the read.
 //!

@@ -280,11 +280,12 @@ impl Database {
     /// does not shrink.
     ///
     /// # Errors
-    /// `Error::Conflict` if these transactions did not end in time; `Error::WaitsForItself` if one
-    /// of them belongs to the calling thread; `Error::ReadOnly` if the database was opened for
-    /// reading only; `Error::TableName` if the name is not allowed. The errors of
-    /// [`Transaction::delete`] and [`Transaction::commit`]. After `Error::Poisoned` the next
-    /// opening decides whether the table is dropped. After any other error the table is unchanged.
+    /// `Error::Conflict` if the transactions that use the table did not end in time;
+    /// `Error::WaitsForItself` if one of them belongs to the calling thread; `Error::ReadOnly` if
+    /// the database was opened for reading only; `Error::TableName` if the name is not allowed. The
+    /// errors of [`Transaction::delete`] and [`Transaction::commit`]. After `Error::Poisoned` the
+    /// next opening decides whether the table is dropped. After any other error the table is
+    /// unchanged.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         self.check_access()?;
         Call::enter(&self.of)?.drop_table(name)
@@ -362,11 +363,12 @@ impl Database {
     /// `Error::Nested`. A body that needs a second, independent transaction uses
     /// [`Database::begin`].
     ///
-    /// After any other error of `body` the transaction is rolled back, and its reads are checked:
-    /// the values that `body` has read must all have been valid at one time, and must be as durable
-    /// as the commit would have been. If they pass, the error of `body` is returned. Only in the
-    /// memory engine can the reads turn out to be invalid; then `body` runs again. So an error that
-    /// `body` concludes from its reads is as reliable as a result of `body`.
+    /// After an error of `body` that is no conflict, the transaction is rolled back, and its reads
+    /// are checked: the values that `body` has read must all have been valid at one time, and must
+    /// be as durable as the commit would have been. If the reads pass, the error of `body` is
+    /// returned. Only in the memory engine can the reads turn out to be invalid; then `body` runs
+    /// again. So an error that `body` concludes from its reads is as reliable as a result of
+    /// `body`.
     ///
     /// For a body with an error type of its own, use [`Database::try_transact`].
     ///
@@ -696,7 +698,7 @@ impl Database {
 
     /// Checks the database while it is open, and returns the faults found. In the paged engine the
     /// call checks every page, the order of every tree, the map of free pages and the log. To do so
-    /// the call locks all tables, and first waits for the transactions that use them. In the memory
+    /// the call waits for the transactions that use a table, and locks all tables. In the memory
     /// engine the call checks the order of keys and the log, and delays no transaction. `progress`
     /// may use the database. In the paged engine `progress` must not read or write keys, because
     /// the call has locked the tables.

@@ -4,8 +4,8 @@
 //! branch, and neither an allocation nor a virtual call (docs/adr/0030).
 //!
 //! A value of one engine is never passed to the other engine, because the public handles refuse
-//! values of another opening ([`crate::engine`]). A call that gets a value of the other engine
-//! fails.
+//! values of another opening ([`crate::engine`]). If a call got a value of the other engine all the
+//! same, the call would fail.
 
 use crate::CommitStamp;
 use crate::Durability;

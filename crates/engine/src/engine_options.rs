@@ -31,8 +31,8 @@ pub struct PagedOptions {
     /// is a quarter with [`Method::Buffered`], because the system's page cache holds pages as well,
     /// and half with other methods. If the system does not report its memory, 0 stands for 256 MiB.
     /// The cache takes memory as pages are read. Maps from keys to pages take up to 1/16 of
-    /// `cache_bytes` in addition. Set this option if the process opens several
-    /// databases, or needs the memory for other work.
+    /// `cache_bytes` in addition. Set this option if the process opens several databases, or needs
+    /// the memory for other work.
     pub cache_bytes: usize,
     /// Method of reading and writing pages. Default: [`Method::Buffered`], through the system's
     /// page cache, so that free memory holds pages. [`Method::Direct`] bypasses the system's page
@@ -49,7 +49,7 @@ pub struct PagedOptions {
     /// [`Access::ReadOnly`](crate::Access::ReadOnly)). At least 64 KiB, default 256 MiB. Above this
     /// limit the oldest view is given up: its reads fail with `Error::ViewTooOld`. Writers never
     /// wait and never fail because of a view. An open transaction keeps the old values of its
-    /// writes even while no view is open, in case one opens. If these values alone exceed the
+    /// writes even while no view is open, in case a view opens. If these values alone exceed the
     /// limit, views that open before the transaction ends cannot read the tables that it has
     /// written.
     pub view_bytes_max: u64,
@@ -72,16 +72,15 @@ impl Default for PagedOptions {
 pub struct MemoryOptions {
     /// Maximum bytes of keys, values and their bookkeeping, old versions included, before writes
     /// fail with `Error::MemoryFull`. At least 1 MiB, default 4 GiB. While the database is opened,
-    /// recovery may take more for a time, because it also reads rows that were deleted since the
-    /// last checkpoint, or whose table was dropped since.
+    /// recovery may take more memory for a time, because it also reads rows that were deleted since
+    /// the last checkpoint, or whose table was dropped since.
     pub memory_bytes: u64,
     /// Number of streams of the log, each with its own memory, files and syncs; fixed when the
-    /// database is created. From 1 (one central log) to 64
-    /// ([`STREAMS_MAX`](crate::STREAMS_MAX)); 0, the default, stands for one for each processor.
-    /// The reserve, the ring and the sizes of segments of
-    /// [`AdvancedOptions::log`](crate::AdvancedOptions::log) are divided among the streams. Each
-    /// stream has a ring of at least 1 MiB and segments of at least 4 MiB, the first of at least 16
-    /// KiB.
+    /// database is created. From 1 (one central log) to 64 ([`STREAMS_MAX`](crate::STREAMS_MAX));
+    /// 0, the default, stands for one stream for each processor. The reserve, the ring and the
+    /// sizes of segments of [`AdvancedOptions::log`](crate::AdvancedOptions::log) are divided among
+    /// the streams. Each stream has a ring of at least 1 MiB and segments of at least 4 MiB, the
+    /// first of at least 16 KiB.
     pub streams: u16,
     /// Transactions whose records a commit waits for, besides its own record. Default:
     /// [`CommitDependencies::Tracked`].
@@ -99,8 +98,8 @@ impl Default for MemoryOptions {
 #[non_exhaustive]
 pub enum CommitDependencies {
     /// The records of the transactions whose versions the commit has read, and the records that
-    /// these depend on (the "pre-committed" status of versions in Cicada with P-WAL, section
-    /// III-B).
+    /// those records depend on (the "pre-committed" status of versions in Cicada with P-WAL,
+    /// section III-B).
     #[default]
     Tracked,
     /// All records that any stream held when the transaction committed (P-WAL's minimum over all

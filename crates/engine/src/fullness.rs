@@ -7,13 +7,13 @@
 //!
 //! 1. When [`Share::is_due`] returns true, the checkpoint thread is notified; no transaction waits.
 //! 2. From a fullness of [`FULL`] on, a transaction that has not written yet waits. While many
-//!    transactions have written and not ended, such a transaction waits already at a lower
+//!    transactions have written and not ended, such a transaction already waits at a lower
 //!    fullness. The rest of the log is for the transactions that have written, because each of them
 //!    keeps a part of the log until it ends.
 //! 3. A transaction that waits holds no latch, and waits for checkpoints, which need neither locks
 //!    nor the end of a transaction. If an open transaction keeps checkpoints from freeing log
 //!    (paged engine), the waiting transaction waits for the end of that transaction instead. If
-//!    this would close a circle of waits, the waiting transaction fails with `LogFull`
+//!    this wait would close a circle of waits, the waiting transaction fails with `LogFull`
 //!    (`paged::log_room`).
 
 use crate::error::Error;
@@ -25,12 +25,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Fullness in per mille from which a transaction that has not written yet waits (rule 2).
 pub(crate) const FULL: u32 = 900;
 
-/// Growth of the fullness, in per mille, after which another checkpoint is due if the last one has
-/// left the log fuller than the configured share. Checkpoints do not follow each other at once,
-/// because the transaction that keeps the log may stay open for long.
+/// Minimum growth of the fullness, in per mille, between a checkpoint and the next one. Without
+/// this minimum, checkpoints would follow each other at once while an open transaction keeps the
+/// log fuller than the configured share.
 const MORE: u32 = 50;
 
-/// Share of a log in use at which a checkpoint begins.
+/// The fullness of a log at which a checkpoint is due.
 #[derive(Debug)]
 pub(crate) struct Share {
     least: u32,

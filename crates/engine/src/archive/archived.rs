@@ -3,7 +3,9 @@
 //!
 //! Any thread may call this code. `held` is a leaf latch. A thread holds the latch while it reads
 //! one stretch from the stretch's file. No file is written. Checksums are compared before contents
-//! are used: those of heads when the archive is opened, those of log bytes when the bytes are read.
+//! are used. The checksums of heads are compared when the archive is opened. The checksums of log
+//! bytes are compared when the bytes are read; if the log has several streams, [`Archived::check`]
+//! compares them beforehand.
 
 use super::format::{HEAD, Head, STRETCH_BYTES, StretchHead, positions, sum_of};
 use crate::Lsn;
@@ -15,12 +17,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// A stretch, and its position in a file.
+/// A stretch, with the file that has it and the stretch's place in that file.
 #[derive(Debug, Clone)]
 pub(crate) struct LocatedStretch {
     pub(crate) at: StretchHead,
-    /// A moment when the whole stretch was durable. The moment is not before that of the preceding
-    /// stretch, even if the clock was set back between the two.
+    /// A moment when the whole stretch was durable. The moment is not before the preceding
+    /// stretch's moment, even if the clock was set back between these moments.
     pub(crate) moment: SystemTime,
     file: Arc<str>,
     /// Offset of the stretch's bytes in the file.
@@ -40,14 +42,14 @@ pub(crate) struct Archived {
     directory: Arc<dyn Directory>,
     /// The stretches in the order of their ends, perhaps with gaps between them.
     places: Vec<LocatedStretch>,
-    /// For each stream, the end of the log that the archive has without a gap from the wanted first
-    /// position on.
+    /// For each stream, the position up to which the archive has the log without a gap, from the
+    /// wanted first position on.
     ends: Vec<Lsn>,
     /// The part that was read last.
     held: Mutex<Option<HeldPart>>,
 }
 
-/// The bytes that a stream has in a stretch.
+/// The bytes of one stream in one stretch.
 #[derive(Debug)]
 struct HeldPart {
     file: Arc<str>,
@@ -95,8 +97,8 @@ impl Archived {
         let mut places: Vec<LocatedStretch> = Vec::new();
         let mut reached = Lsn::ZERO;
         for (name, first, to) in names {
-            // A longer file has the bytes of this file. This file is left only because a crash
-            // interrupted its removal.
+            // A longer file has the bytes of this file. Either a crash interrupted the removal of
+            // this file, or a user copied the files of several archives into one directory.
             if to < reached || to == reached && first < to {
                 continue;
             }
@@ -137,7 +139,7 @@ impl Archived {
             })?;
             reached = reached.max(to);
         }
-        // Files that a user copied from several archives into one directory may overlap.
+        // Files from several archives may overlap.
         places.sort_by_key(|place| (place.at.head.to, place.at.head.from));
         let mut latest = SystemTime::UNIX_EPOCH;
         for place in &mut places {
@@ -153,13 +155,13 @@ impl Archived {
         Ok(Archived { directory, places, ends, held: Mutex::default() })
     }
 
-    /// For each stream, the end of the log that the archive has without a gap from the wanted first
-    /// position on.
+    /// For each stream, the position up to which the archive has the log without a gap, from the
+    /// wanted first position on.
     pub(crate) fn ends(&self) -> &[Lsn] {
         &self.ends
     }
 
-    /// The end of the last stretch, even if there is a gap before it.
+    /// The greatest end of a stretch, even if there is a gap before that stretch.
     pub(crate) fn last(&self) -> Lsn {
         self.places.iter().map(|place| place.at.head.to).max().unwrap_or(Lsn::ZERO)
     }
@@ -169,12 +171,13 @@ impl Archived {
         &self.places
     }
 
-    /// The stretches to whose end a database can be restored, up to the first gap.
+    /// The stretches before the first gap to whose end a database can be restored.
     pub(crate) fn cuts(&self) -> impl Iterator<Item = &LocatedStretch> {
         self.places.iter().filter(|place| place.at.is_cut() && place.ends_within(&self.ends))
     }
 
-    /// Fails if a stretch begins above `ends` in a stream, because the log then has a gap there.
+    /// Fails if a stretch begins above `ends` in a stream, because the archive then has a gap below
+    /// that stretch.
     pub(crate) fn check_gap(&self) -> Result<()> {
         let is_beyond = |place: &&LocatedStretch| {
             place.at.parts.iter().zip(&self.ends).any(|(part, end)| part.from > *end)
@@ -189,14 +192,15 @@ impl Archived {
         }
     }
 
-    /// Reads each stretch that is `wanted` and that ends above `from` in at least one stream, and
-    /// compares its checksum.
+    /// Reads each stretch that is `wanted` and that ends above `from` in at least one stream.
+    /// Compares the checksum of each of these stretches.
     pub(crate) fn check(&self, from: &[Lsn], wanted: &dyn Fn(&LocatedStretch) -> bool) -> Result<()> {
         let mut needed = self.places.iter().filter(|place| !place.ends_within(from) && wanted(place));
         needed.try_for_each(|place| self.bytes_of(place).map(drop))
     }
 
-    /// The streams of the archive. The log in each stream continues the log of a copy.
+    /// The streams of the archive. A restore appends the log of each stream to the same stream of a
+    /// copy.
     pub(crate) fn streams(self: &Arc<Self>) -> Vec<Arc<dyn ArchivedBytes>> {
         let stream =
             |stream| Arc::new(ArchivedStream { archived: self.clone(), stream }) as Arc<dyn ArchivedBytes>;
@@ -211,8 +215,8 @@ impl Archived {
         })
     }
 
-    /// The stretch that has position `at` of `stream`, and the offset in its file at which the
-    /// bytes of this stream begin.
+    /// The stretch that has position `at` of `stream`, and the offset in the stretch's file at
+    /// which the stretch's bytes of this stream begin.
     fn place(&self, stream: usize, at: Lsn) -> Option<(&LocatedStretch, u64)> {
         let below = self.places.partition_point(|place| place.at.parts[stream].to <= at);
         let has_it = |place: &&LocatedStretch| {
@@ -225,8 +229,8 @@ impl Archived {
     }
 
     /// The bytes of a stream in a stretch. The checksum of a stretch covers the bytes of all
-    /// streams. If there are several streams, this function does not compare that checksum, because
-    /// [`Archived::check`] has compared it before, and each record has a checksum of its own.
+    /// streams. If there are several streams, this function does not compare that checksum:
+    /// [`Archived::check`] has already compared it, and each record has a checksum of its own.
     fn part_of(&self, place: &LocatedStretch, stream: usize, offset: u64) -> Result<Vec<u8>> {
         if place.at.parts.len() == 1 {
             return self.bytes_of(place);
@@ -396,7 +400,7 @@ mod tests {
     }
 
     /// A user has copied the files of two archives of one database into one directory. The note of
-    /// one archive has the position of a border between two stretches of the other.
+    /// one archive lies where a stretch of the other archive ends and the next one begins.
     #[test]
     fn stretches_of_two_archives_come_in_the_order_of_their_ends() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());

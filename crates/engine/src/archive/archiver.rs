@@ -1,5 +1,5 @@
 //! The archiver, which gives a program the finished stretches of the log. The database keeps that
-//! log until the program has it.
+//! log until the program acknowledges the stretches.
 //!
 //! The program's thread runs this code. For each stretch the thread first reads durable log, and
 //! then the engine's number of pages and next table number. So these two numbers cover the records
@@ -11,7 +11,7 @@
 //! more (the horizon), then a cut of all streams ([`Log::cut`](katydid_wal::Log::cut)). The
 //! archiver then returns the log below the cut in stretches, each with a part of every stream. The
 //! head of the round's last stretch says that the stretch ends at a cut, and names the stamp up to
-//! which the cut has every commit. This stamp is below the horizon, and is at most the greatest
+//! which the cut has every commit. This stamp is below the horizon. It is also at most the greatest
 //! archived stamp, because the clock of a restored database continues from the greatest stamp in
 //! its log.
 
@@ -112,7 +112,7 @@ pub struct LogArchiver {
 /// A cut of the memory engine's log.
 #[derive(Debug, Clone)]
 struct Round {
-    /// All records with a lower stamp lie below `ends`.
+    /// All records with a stamp below this one lie below `ends`.
     horizon: CommitStamp,
     ends: Vec<Lsn>,
     moment: u64,
@@ -228,8 +228,8 @@ impl LogArchiver {
                 }
                 (parts.iter().map(|part| part.to).collect(), keep)
             }
-            // In the paged engine the consumer's position is the start of the last archived record,
-            // and its mark is the end of that record, at which archiving continues.
+            // In the paged engine the consumer's position is the LSN of the last archived record.
+            // The consumer's mark is the end of that record, at which archiving continues.
             (None, Some(known)) if !has_streams => (vec![Lsn::new(known.mark)], known.from.clone()),
             (None, Some(known)) => (known.from.clone(), known.from.clone()),
             (None, None) => (pin.from().to_vec(), pin.from().to_vec()),
@@ -533,8 +533,8 @@ enum ResumeFailure {
 }
 
 /// Returns the position from which a stream's log is kept for an archive that ends with `part`.
-/// This is the position of the part's last record, or the end of the part if the log no longer has
-/// that record.
+/// This is the LSN of the part's last record. If the part names no last record, or the log no
+/// longer has that record, it is the end of the part.
 fn kept_from(stream: &wal::Stream, part: &StreamPart) -> std::result::Result<Lsn, ResumeFailure> {
     let Some(last) = part.last else {
         return match (part.to <= stream.durable(), part.to >= stream.start()) {

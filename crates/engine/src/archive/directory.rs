@@ -1,10 +1,11 @@
 //! A growing directory of archived stretches.
 //!
 //! The program's thread runs this code. Stretches that are archived by one call go into one file,
-//! up to [`FILE_BYTES`]. A file is joined with the preceding file if it has at least half of that
-//! file's size. So there are few files even if small stretches are archived often, and each byte is
-//! rewritten at most once for each doubling of its file. A note has a file of its own until more
-//! log is archived, and a later note replaces it.
+//! until the file has [`FILE_BYTES`]. A new file is joined with the preceding file if it is at
+//! least half as large as that file, and if both together have at most [`FILE_BYTES`]. So there are
+//! few files even if small stretches are archived often. The number of times that a byte is
+//! rewritten grows only with the logarithm of its file's size. A note has a file of its own until
+//! more log is archived, and a later note replaces it.
 
 use super::archived::{Archived, read_whole};
 use super::archiver::{LogArchiver, LogStretch};
@@ -33,7 +34,7 @@ type OnProgress<'a> = &'a mut dyn FnMut(u64, u64);
 /// reads.
 ///
 /// A file may be removed if all its positions lie below the start of the log of the oldest backup
-/// that you keep. The directory holds no other files.
+/// that you keep. The archive ignores other files in the directory.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -109,8 +110,8 @@ impl LogArchive {
         for (name, from, to) in Archived::names(&names) {
             match files.last() {
                 // The preceding file has the bytes of this file, which is left only because a crash
-                // interrupted its removal. A note (`from == to`) is kept: it has no bytes, and may
-                // be in no other file.
+                // interrupted its removal. A note (`from == to`) is kept, because a note has no
+                // bytes, and perhaps no other file has this one.
                 Some(last) if to < last.to || to == last.to && from < to => superseded.push(name),
                 _ => {
                     let bytes = directory.open_read_only(&name)?.len()?;
@@ -201,7 +202,7 @@ impl LogArchive {
     ///
     /// # Errors
     /// [`Error::Archive`] with [`ArchiveFault::Missing`] if the stretch does not begin where the
-    /// archive ends, with [`ArchiveFault::OtherDatabase`] if the stretch is of another log;
+    /// archive ends, and with [`ArchiveFault::OtherDatabase`] if the stretch is of another log;
     /// failures of the device.
     pub fn push(&mut self, stretch: &LogStretch) -> Result<()> {
         let mut file = self.begin()?;
@@ -215,7 +216,7 @@ impl LogArchive {
         Ok(Unfinished { place: self.directory.describe(), file, bytes: 0, last: self.last.clone() })
     }
 
-    /// Gives the file its durable name, and joins the file with files that precede it in the
+    /// Makes the file durable under its name, and joins it with files that precede it in the
     /// archive.
     fn finish(&mut self, file: Unfinished, from: Lsn) -> Result<()> {
         let Some(last) = file.last.clone() else { return Ok(()) };

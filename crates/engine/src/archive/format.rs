@@ -9,24 +9,25 @@
 //! The paged engine, whose log has one stream, writes version 1; the rest of a version 1 head is
 //! zeros. The memory engine writes version 2. A head of version 2 has zero as the position of the
 //! last record, and the checksum of the table in place of that record's checksum. After these
-//! fields come the number of streams u16 and a flag u16 (1 if the ends are a cut of the log, at
-//! which a crash could have left all streams). Two stamps follow, each u64: the stamp up to which a
-//! cut has every commit, and the greatest archived stamp. The rest is zeros. The table has 32 bytes
-//! for each stream: first position u64, exclusive end u64, position of the last record u64 (all
-//! ones: none), checksum of that record u32, zeros u32. The bytes of the log are those of the first
-//! stream, then of the second, and so on. Each position in the head is the sum of the positions of
-//! all streams.
+//! fields come the number of streams u16 and a flag u16 (1 if the ends of the streams are a cut: a
+//! crash could have left all streams at these ends). Two stamps follow, each u64: the stamp up to
+//! which a cut has every commit, and the greatest archived stamp. The rest is zeros. The table has
+//! 32 bytes for each stream: first position u64, exclusive end u64, position of the last record u64
+//! (all ones: none), checksum of that record u32, zeros u32. The bytes of the log are those of the
+//! first stream, then of the second, and so on. Each position in the head is the sum of the
+//! positions of all streams.
 //!
 //! Rules:
 //!
 //! 1. A file is one stretch or several that follow each other, so two files are joined by appending
 //!    the second to the first.
-//! 2. A stretch of no bytes notes only a moment. Its last records are those of the preceding
+//! 2. A stretch of no bytes notes only a moment. It names the same last records as the preceding
 //!    stretch.
 //! 3. No input causes a panic in decoding: bytes that no encoder writes are refused, and a length
 //!    is compared with the length of the file before it is used.
 //! 4. A database can be restored to the end of a version 2 stretch only if that end is a cut. If
-//!    the end is no cut, the archiver's round (`archiver`) goes on in the next stretch.
+//!    the end is no cut, the next stretch belongs to the same round of the archiver (see
+//!    `archiver`).
 
 use crate::error::ArchiveFault;
 use crate::{CommitStamp, Lsn};
@@ -45,7 +46,7 @@ pub(super) const HEAD: usize = 128;
 const USED: [usize; 2] = [84, 104];
 /// Bytes of the table for each stream.
 const ENTRY: usize = 32;
-/// Maximum bytes of log in a stretch, because a stretch is read into memory whole.
+/// Maximum bytes of log in a stretch. A stretch is read into memory whole.
 pub(super) const STRETCH_BYTES: usize = 4 << 20;
 /// Value that the table has as the position of the last record if no record of the stream was
 /// archived.
@@ -55,19 +56,20 @@ const NO_RECORD: u64 = u64::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) database: Id,
-    /// The first position; with several streams, the sum of their first positions.
+    /// The first position; in the memory engine, the sum of the first positions of all streams.
     pub(crate) from: Lsn,
     pub(crate) to: Lsn,
     /// Milliseconds since 1970 at a moment when everything below `to` was durable.
     pub(crate) moment: u64,
     /// Number of pages of the database file, read when everything below `to` was durable. A restore
-    /// does not use the number, because a compaction may have shortened the file by then.
+    /// does not use the number, because a compaction may have shortened the file before the number
+    /// was read.
     pub(crate) pages: u64,
     /// Exclusive limit of the table numbers in records below `to`.
     pub(crate) next_table: u32,
     /// CRC-32C of the bytes of the log.
     pub(crate) sum: u32,
-    /// The last record. With several streams its position is zero and its checksum is that of the
+    /// The last record. In the memory engine the position is zero, and the checksum is that of the
     /// table.
     pub(crate) last: RecordMark,
     /// `Some` in the memory engine, `None` in the paged engine.

@@ -13,7 +13,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 const DATABASE: Id = Id::new(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00);
-/// First position of each sample, and the end of the file that lies below the sample.
+/// First position of each sample.
 const FROM: Lsn = Lsn::new(4096);
 
 /// Number of streams in samples of the memory engine.
@@ -88,8 +88,8 @@ pub(crate) fn file_samples() -> Vec<Vec<u8>> {
 }
 
 /// Opens an archive for archiving and for restoring. The archive has the input as a file, with
-/// mended checksums. At the positions below the input the archive has a valid file, which ends at
-/// the start of a sample or 48 bytes above that start.
+/// mended checksums. Below the input the archive first has one valid file, which ends at the start
+/// of the samples, and then also a second one, which ends 48 bytes above that start.
 pub(crate) fn files(input: &[u8]) {
     let mut input = input.to_vec();
     mend_file(&mut input, &mut |_, _| ());
@@ -109,7 +109,7 @@ pub(crate) fn files(input: &[u8]) {
     }
 }
 
-/// Reads all bytes from a position of each stream on.
+/// Reads all bytes of each stream from its position in `from` on.
 fn read(directory: &MemoryDirectory, from: &[Lsn]) {
     let Ok(archived) = Archived::open(Arc::new(directory.clone()), DATABASE, from) else { return };
     let archived = Arc::new(archived);
@@ -158,8 +158,7 @@ fn put(directory: &MemoryDirectory, name: &str, bytes: &[u8]) {
 
 /// Corrects the checksum of each head in a file, and of each table and stretch whose length is in
 /// range. Before that, `change` gets the bytes of each such stretch and the position of the first
-/// byte. The number of pages is reduced to its low byte, because a restore makes a file of that
-/// many pages.
+/// byte. The number of pages is reduced to its low byte.
 pub(crate) fn mend_file(file: &mut [u8], change: &mut dyn FnMut(&mut [u8], Lsn)) {
     let mut rest = file;
     while let Some((head, behind)) = rest.split_first_chunk_mut::<HEAD>() {

@@ -40,7 +40,7 @@ impl ArchiveMark {
 }
 
 /// Decodes the head of a stretch that was stored or sent as bytes. Also returns the bytes behind
-/// the fixed head. At most `left` bytes of table and log may follow that head.
+/// the fixed head. Refuses a head that announces more than `left` bytes of table and log.
 pub(super) fn decode(bytes: &[u8], left: u64) -> Result<(StretchHead, &[u8])> {
     let head = Head::decode(bytes, left, PLACE, Lsn::ZERO);
     let head = head.map_err(|fault| Error::Archive { place: PLACE.to_owned(), fault: Box::new(fault) })?;

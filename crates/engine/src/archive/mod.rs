@@ -12,18 +12,18 @@
 //! 1. An archive is a byte-for-byte copy of durable log of one database. So the archived log that
 //!    follows a backup is the log that recovery would read after a crash. A restored database is
 //!    what a crash at the archive's end would have left (`docs/recovery.md`, "Archives").
-//! 2. The database keeps its log until the archive has that log: the consumer acknowledges after
-//!    the files and their names are durable.
+//! 2. The database keeps its log until the archive has that log: [`LogArchive::take`] acknowledges
+//!    stretches only after their file and its name are durable.
 //! 3. A gap is an error that names both ends of the gap. The code looks for gaps when a stretch is
 //!    archived, and again when the archive is restored.
 //! 4. A file has its name only when it is whole and durable. A file that a longer file replaces is
 //!    removed after the longer file has its name.
-//! 5. The log keeps the record that is the last one in an archive. A resumed archiver compares the
-//!    log's record with the archive's, so an archive is never continued with another history. In
-//!    the memory engine the last record of each stream is compared if the log still has that
-//!    record.
-//! 6. A database is restored to the end of a record if its log has one stream. With several streams
-//!    it is restored to a consistent cut that a stretch names.
+//! 5. A resumed archiver compares the last record in the archive with the log's record at the same
+//!    position. So an archive is never continued with another history. In the paged engine the log
+//!    keeps that record for the archiver. In the memory engine the last record of each stream is
+//!    compared if the log still has it.
+//! 6. A database of the paged engine is restored to the end of a record, a database of the memory
+//!    engine to a cut of all streams that a stretch names.
 //!
 //! What a crash leaves depends on the step that it interrupts:
 //!

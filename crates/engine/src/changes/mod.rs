@@ -1,12 +1,12 @@
 //! The feed: the durable transactions after a position, in the order of their commits.
 //!
 //! A [`Changes`] belongs to one thread at a time. Each engine has its own reader of the log
-//! (`paged/feed`, `memory/feed`). Writers know only one thing about feeds: whether they have to log
-//! whole values. Invariants:
+//! (`paged/feed`, `memory/feed`). Writers know only one thing about feeds: whether to log whole
+//! values. Invariants:
 //!
-//! 1. The feed returns a transaction only when it and every transaction with a lower stamp are
-//!    durable. The feed returns each transaction once, in an order that is the same each time the
-//!    log is read.
+//! 1. The feed returns a transaction only when that transaction and all transactions with lower
+//!    stamps are durable. The feed returns each transaction once, in an order that is the same each
+//!    time the log is read.
 //! 2. The feed does not return changes that were rolled back, to a savepoint or with their whole
 //!    transaction.
 //! 3. A [`ChangePosition`] names the last transaction that the feed returned. For each stream it
@@ -48,8 +48,8 @@ pub enum ChangesFrom {
 pub enum NewValue {
     /// The key has this value.
     Value(Vec<u8>),
-    /// The new value is the former value, in which the `replaced` bytes that begin at `offset` are
-    /// replaced by `bytes`. Only the feed of the paged engine has patches, and only for a
+    /// The new value is the former value with one change: `bytes` takes the place of the `replaced`
+    /// bytes that began at `offset`. Only the feed of the paged engine has patches, and only for a
     /// transaction that began to write while its database did not log whole values: see
     /// [`Database::changes`](crate::Database::changes).
     Patch {

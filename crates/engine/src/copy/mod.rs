@@ -7,7 +7,7 @@
 //! - (2) [`INCOMPLETE`] is made, durable,
 //! - (3) everything but the manifest and the control file is written, durable,
 //! - (4) the [manifest](Manifest), which describes the copy, is written, durable,
-//! - (5) the control file is made, durable,
+//! - (5) the control file is made, durable; an increment has it under the name [`INCREMENT`],
 //! - (6) [`INCOMPLETE`] is removed.
 //!
 //! Invariants:
@@ -15,7 +15,8 @@
 //! 1. The control file is made after everything else is durable. So an interrupted copy is never
 //!    opened: from (2) until (5) opening fails with `Error::Copy` and [`CopyFault::Incomplete`].
 //! 2. A copy has an id of its own, in all of its files. So no file of the copy is taken for a file
-//!    of its source or of another copy, even after both have been written to (docs/adr/0042).
+//!    of its source or of another copy, even after all of these databases have been written to
+//!    (docs/adr/0042).
 //! 3. A failure in the directory of the copy does not affect the source, because copy and source
 //!    have different gates.
 //!

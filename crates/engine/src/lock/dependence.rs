@@ -11,7 +11,7 @@
 //! runs this code. A `Dependence` has a fixed number of buckets, not one per key. If two keys share
 //! a bucket, a grant may return a greater LSN than needed, never a smaller one. A collision costs
 //! at most a wait for the newest pre-committed transaction, whose commit record is being written
-//! anyway. With `AfterDurable` no commit end is published and no bucket is allocated.
+//! anyway. With `LockRelease::AfterDurable` no commit end is published and no bucket is allocated.
 //!
 //! Rules:
 //!
@@ -28,12 +28,12 @@
 //! (For an interval: R's visit of k's shard found no W, or R waited until W had left all shards and
 //! visits them again.) By rule 2, e was published before the removal; by rule 3, R reads the bucket
 //! after the grant; so by rule 1 the value that R reads is at least e. R waits until the log is
-//! durable up to that value before it is acknowledged, so no program learns k's new value before it
-//! is durable. If e were published after the removal, R could be granted in between, read the
-//! bucket's old value, and be acknowledged as a read-only transaction. A crash would then undo the
-//! value that R has reported. W's own dependencies are not recorded here. Each record of W lies
-//! above the commit records on which W depended when it appended the record (`Writer::depend_on`).
-//! So a log that is durable up to e includes those commit records.
+//! durable up to that value before it is acknowledged, so no program learns k's new value before
+//! that value is durable. If e were published after the removal, R could be granted in between,
+//! read the bucket's old value, and be acknowledged as a read-only transaction. A crash would then
+//! undo the value that R has reported. W's own dependencies are not recorded here. Each record of W
+//! lies above the commit records on which W depended when it appended the record
+//! (`Writer::depend_on`). So a log that is durable up to e includes those commit records.
 //!
 //! For most intervals a table's newest commit end is far above the commit ends on which the holder
 //! really depends. After the holder of an interval has read the interval's keys, it may use a lower

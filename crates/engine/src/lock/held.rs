@@ -43,7 +43,7 @@ struct HeldSpace {
 pub(super) struct HeldRange {
     pub(super) id: RangeId,
     pub(super) interval: Interval,
-    /// The greatest dependency ([`super::LockGrant`]) that any part of the range was granted with.
+    /// The greatest dependency ([`super::LockGrant`]) with which a part of the range was granted.
     pub(super) depends_on: Lsn,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct TxnLocks {
     index: Vec<u32>,
     parker: Option<Arc<Parker>>,
     /// The transaction that uses this list, and the thread that used this transaction last. The
-    /// next transaction of the list reuses it, like the vectors.
+    /// next transaction of the list reuses this memory, like that of the vectors.
     owner: Option<Arc<CachePadded<Owner>>>,
     /// A waiting thread checks whether it was the last to use a transaction that blocks it. True if
     /// it checks at once, false if it checks after [`OWN_AFTER`].

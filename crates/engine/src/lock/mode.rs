@@ -28,7 +28,7 @@ impl PointMode {
 pub(crate) enum TableMode {
     /// For a transaction that uses the table, and locks its keys one by one.
     Shared,
-    /// For a transaction that drops or checks the table.
+    /// For a transaction that drops, checks or bulk-loads the table.
     Exclusive,
 }
 

@@ -40,9 +40,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 const SHARD_BITS: u32 = 5;
 
 /// Number of stripes of a table lock. A table lock is a point lock in the space of all tables, on
-/// the table's id and a stripe. A transaction that uses the table locks one stripe, chosen by its
-/// id, so that the transactions of one table do not contend for one lock. A transaction that drops
-/// or checks the table locks all stripes.
+/// the table's id and a stripe. A transaction that uses the table locks one stripe, chosen by the
+/// transaction's id, so that the transactions of one table do not contend for one lock. A
+/// transaction that drops, checks or bulk-loads the table locks all stripes.
 pub(super) const STRIPES: u8 = 8;
 
 /// Kind of the keys of a space.
@@ -190,7 +190,8 @@ impl LockSpace {
         self.range_count.fetch_sub(ranges, Ordering::AcqRel);
     }
 
-    /// Grants a point if no lock or waiter blocks it, and returns its dependency.
+    /// Grants a point if no lock or waiter blocks it, and returns its dependency. While the table
+    /// has ranges, no exclusive point is granted here.
     pub(super) fn try_point(
         &self,
         txn: TxnId,
@@ -230,8 +231,8 @@ impl LockSpace {
     pub(super) fn survey(&self, txn: TxnId, interval: &Interval) -> Survey {
         let mut survey = Survey::default();
         for shard in &self.shards {
-            // In tests, some acquirers yield between two visits, so that writers run there and a
-            // visit before the count of the range would show.
+            // In tests, some acquirers yield between two visits, so that writers run there. So a
+            // test would fail if shards were visited before the range was counted.
             #[cfg(test)]
             if txn.get().is_multiple_of(4) {
                 std::thread::yield_now();
@@ -262,8 +263,9 @@ impl LockSpace {
     /// Returns the commit end on which a holder of an interval depends, if `keys` are all keys in
     /// the interval. The holder depends on the transactions that wrote these keys. It also depends
     /// on each transaction that removed a key of the table, because a removed key leaves no trace,
-    /// and may have been in the interval. The result is not above the commit end that the grant of
-    /// the interval has returned.
+    /// and may have been in the interval. Mostly the result is below the commit end that the grant
+    /// of the interval has returned. The result may be above it, if a commit since then has removed
+    /// another key or shares a bucket.
     pub(crate) fn dependence_of<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Lsn {
         let removed = Lsn::new(self.removed.load(Ordering::Acquire));
         keys.map(|key| self.point_dependence(self.hash(key))).fold(removed, Lsn::max)

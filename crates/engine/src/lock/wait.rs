@@ -103,7 +103,8 @@ pub(crate) struct LockStat {
     pub(crate) waits: u64,
     /// Number of waits ended to break a deadlock.
     pub(crate) deadlocks: u64,
-    /// Number of waits that took longer than the limit.
+    /// Number of waits that ended with a timeout: they took longer than the limit, the thread
+    /// waited for itself, or the database has failed.
     pub(crate) timeouts: u64,
     /// Transactions that wait now.
     pub(crate) waiting: usize,

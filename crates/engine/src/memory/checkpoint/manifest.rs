@@ -60,7 +60,7 @@ pub(crate) struct PartSummary {
 pub(crate) struct Manifest {
     /// Exclusive limit of the table ids in use.
     pub(crate) next_table: u32,
-    /// No row has a greater timestamp.
+    /// Upper bound of the timestamps of all rows.
     pub(crate) greatest: u64,
     /// For each stream, a position such that the checkpoint covers every record below it.
     pub(crate) from: Vec<Lsn>,
