@@ -2,10 +2,10 @@
 //! -- [FOLDER]`.
 //!
 //! The program copies records one behind the other into 1 MiB, again and again, and writes back and
-//! fences each record. The program does so in plain code on memory of its own, and through an
-//! emulated [`NvRegion`] in memory and in a file. Then the program measures how exact the added
-//! latency is, and how long a reading of the clock takes. The output is the least and the median of
-//! all rounds, in ns for each record.
+//! fences each record. The program does so in three ways: in plain code on memory of its own,
+//! through an emulated [`NvRegion`] in memory, and through an emulated [`NvRegion`] in a file. Then
+//! the program measures how exact the added latency is, and how long a reading of the clock takes.
+//! The output is the least and the median of all rounds, in ns for each record.
 
 use katydid_device::AlignedBuffer;
 use katydid_device::nvram::{Instruction, NvRegion, Persistence};

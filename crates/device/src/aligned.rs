@@ -18,7 +18,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The alignment in bytes of an [`AlignedBuffer`], which direct files ask for.
+/// The alignment in bytes of an [`AlignedBuffer`]. Direct files need this alignment.
 pub const ALIGNMENT: usize = 4096;
 
 /// A boxed byte slice whose first byte lies at a multiple of [`ALIGNMENT`].

@@ -6,8 +6,8 @@
 //! wraps each directory that it guards in a `CaughtDirectory`.
 //!
 //! Any thread may call this code. Invariant: no call returns by unwinding, except those of
-//! [`File::method`], [`File::alignment`] and [`Directory::describe`], which return no error. A
-//! program that is built to abort on a panic still aborts.
+//! [`File::method`], [`File::alignment`], [`File::overlaps_reads`] and [`Directory::describe`],
+//! which cannot return an error. A program that is built to abort on a panic still aborts.
 //!
 //! A crash leaves nothing, because this file keeps no state.
 

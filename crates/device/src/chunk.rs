@@ -8,7 +8,7 @@ use crate::aligned::ALIGNMENT;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Bytes of a huge page, where the processor has them.
+/// Bytes of a huge page, on a processor that has huge pages.
 const HUGE_PAGE: usize = 2 << 20;
 /// Memory that pieces lie in.
 pub(crate) struct Chunk {

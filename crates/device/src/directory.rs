@@ -213,7 +213,7 @@ pub trait File: Send + Sync + Debug {
     /// Writes all of `parts`, one after the other, at `offset`. With [`Method::Direct`] and
     /// [`Method::Uring`] two cases are correct, but slow. A part whose address or length is not a
     /// multiple of [`File::alignment`] is copied through an aligned buffer. A write whose `offset`
-    /// or total length is not a multiple goes through the page cache.
+    /// or total length is not such a multiple goes through the page cache.
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()>;
     /// Makes all bytes written so far durable (`fdatasync`).
     fn sync(&self) -> Result<()>;
@@ -235,8 +235,8 @@ pub trait File: Send + Sync + Debug {
     /// Drops cached clean bytes, so that the next read comes from the device. To be called after
     /// `sync`, when a file is opened.
     fn drop_cache(&self) -> Result<()>;
-    /// Advises the system of coming reads. The system begins to read the bytes that are needed soon
-    /// into the page cache, and the call does not wait for these reads. The advice changes no
+    /// Advises the system of coming reads. After [`Advice::Soon`], the system begins to read these
+    /// bytes into the page cache; the call does not wait until they are read. The advice changes no
     /// result. It has no effect on files that bypass the page cache, and on systems that take no
     /// advice.
     fn advise(&self, _advice: Advice) {}

@@ -76,7 +76,8 @@ pub enum Cause {
     Locked(Option<u32>),
     /// The simulated device has crashed: no call reaches it until it is opened again.
     Crashed,
-    /// An earlier write or sync failed and shut the gate. This is that first failure.
+    /// An earlier write or sync failed and shut the gate. The field is the error of that first
+    /// failure.
     Poisoned(Arc<Error>),
     /// The gate that the call goes through was closed. Another opening may use the directory by
     /// now.
@@ -223,8 +224,8 @@ impl Error {
     /// Makes the error of a failure of the operating system, which becomes a [`Cause`].
     pub fn from_io(verb: Verb, subject: impl Into<String>, error: io::Error) -> Self {
         let cause = match error.kind() {
-            // A file that may not grow has no room, whatever the device has: a file system or
-            // `ulimit -f` bounds it.
+            // A file at its maximum length, which the file system or `ulimit -f` sets, has no room,
+            // even if the device has.
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                 Cause::NoSpace
             }
@@ -254,9 +255,9 @@ impl Error {
         }
     }
 
-    /// Returns whether the device had no room for bytes that are prepared ahead. If so, nothing was
-    /// lost, and the gate stays open. A write or a sync that finds no room is a failure like any
-    /// other.
+    /// Returns whether the device had no room to prepare bytes ahead, or to create or rename a
+    /// file. If so, nothing was lost, and the gate stays open. A write or a sync that finds no room
+    /// is a failure like any other.
     pub fn is_no_space_ahead(&self) -> bool {
         self.is_no_space() && matches!(self.verb, Verb::Prepare | Verb::Open | Verb::Rename)
     }

@@ -19,7 +19,7 @@
 //! 4. Only one call at a time is in a sync of the page cache of one open file. The kernel reports a
 //!    write-back error once for each open file, to the sync that comes first. Without this rule a
 //!    second sync at the same time could see success before the first one has latched the failure.
-//! 5. A call that panics has failed (`caught.rs`), and is latched like any other failure.
+//! 5. A call that panics counts as failed (`caught.rs`): its failure is latched like any other.
 //! 6. A closed gate refuses the calls that a shut gate refuses. [`Gate::close`] returns when the
 //!    calls that were inside have returned, so no call is under way when a directory's lock is
 //!    released afterwards (`gate/calls.rs` counts the calls).
@@ -113,8 +113,8 @@ impl Gate {
         self.shared.calls.is_closed()
     }
 
-    /// Returns whether this thread is inside a call of this gate. If so, it must not wait for the
-    /// gate's calls to return.
+    /// Returns whether this thread is inside a call of this gate. If so, the thread must not wait
+    /// for the gate's calls to return.
     pub fn is_inside(&self) -> bool {
         self.shared.calls.is_inside()
     }
@@ -177,8 +177,8 @@ impl Directory for GatedDirectory {
             (Err(refused), Create::New) => return Err(refused),
             (Err(refused), _) => refused,
         };
-        // A shut gate still opens an existing file for reading. It creates no file, and does not
-        // sync a file that is opened to be changed.
+        // A shut or closed gate still opens an existing file for reading, which creates nothing and
+        // syncs nothing.
         match self.inner.open_read_only(name) {
             Err(Error { cause: Cause::NotFound, .. }) if create == Create::IfMissing => Err(refused),
             other => Ok(self.file(name, other?)),

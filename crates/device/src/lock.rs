@@ -10,8 +10,8 @@
 //!    never leaves a directory locked. A child process shares the open file from its fork until its
 //!    exec, so closing alone would release the lock only after the exec. Therefore dropping the
 //!    lock unlocks the open file, whichever processes share it. The lock is exclusive for a process
-//!    that writes to the directory, and shared among those that only read it; the process id in the
-//!    file is then the last writer's.
+//!    that writes to the directory, and shared among those that only read it. While readers share
+//!    the lock, the process id in the file is that of the last writer.
 //! 3. The file is never removed: removing it would let two processes hold locks on two files of the
 //!    same name.
 
@@ -50,7 +50,7 @@ pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
     let fd = rustix::fs::openat(directory, LOCK_NAME, flags, Mode::from_raw_mode(0o644)).map_err(fail)?;
     let lock = locked(fd, FlockOperation::NonBlockingLockExclusive, path)?;
     // A full disk must not keep a process from opening, so a process id that cannot be written is
-    // left out (invariant 1).
+    // left out (invariant 1). Only an I/O error of the write is returned.
     let mut line = String::new();
     if writeln!(line, "{}", std::process::id()).is_ok()
         && let Ok(()) = rustix::fs::ftruncate(&lock.fd, 0)

@@ -139,7 +139,7 @@ impl Directory for MemoryDirectory {
         Ok(found.map(|directory| Arc::new(directory) as Arc<dyn Directory>))
     }
 
-    /// A region that exists keeps its latency: `want` has no effect on it.
+    /// A region that exists keeps its latency, whatever latency `want` asks for.
     fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
         name::check(Verb::Map, name)?;
         let refused = |cause| Error::new(Verb::Map, name, cause);

@@ -124,7 +124,7 @@ impl Mount {
         let inside = match group.strip_prefix(root) {
             Some(inside) if inside.is_empty() || inside.starts_with('/') => inside.trim_end_matches('/'),
             // The group is not below the mounted group, as in a container that sees the group's
-            // path on the machine. The mounted group is then the nearest.
+            // path on the machine. The mounted group is then the nearest group with a folder.
             _ => "",
         };
         let ends = inside.match_indices('/').map(|(at, _)| at).chain([inside.len()]);

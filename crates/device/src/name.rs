@@ -1,4 +1,4 @@
-//! Names of files: one plain component, so that no caller's name leaves its directory.
+//! Names of files: one plain component, so that no name from a caller leads out of a directory.
 
 use crate::error::{Cause, Error, Result, Verb};
 use std::io;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// Longest accepted name in bytes, as on every common file system.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Refuses empty names, `.`, `..`, and names with `/` or a NUL byte, in every kind of directory
-/// alike.
+/// Refuses empty names, `.`, `..`, names with `/` or a NUL byte, and names of more than
+/// [`NAME_BYTES_MAX`] bytes. The check is the same for every kind of directory.
 pub(crate) fn check(verb: Verb, name: &str) -> Result<()> {
     let plain = !name.is_empty()
         && name.len() <= NAME_BYTES_MAX

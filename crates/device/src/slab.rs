@@ -8,8 +8,8 @@
 //!
 //! Invariants:
 //!
-//! 1. A piece keeps its chunk alive, and overlaps no other piece: `used` only grows, by one piece
-//!    at a time.
+//! 1. A piece keeps its chunk alive, and overlaps no other piece: while the slab hands out one
+//!    chunk, `used` only grows, by one piece at a time.
 //! 2. A piece is zeroed before it is handed out.
 
 use crate::aligned::{ALIGNMENT, AlignedBuffer};

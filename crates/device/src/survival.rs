@@ -18,7 +18,8 @@ pub enum Survival {
     Prefix,
     /// `Random` on a device that may write a sector in part. A sector of a call that was under way
     /// at the crash may also hold bytes that no call has written, or bytes of both versions. Calls
-    /// under way are the one at which the device crashed, and those that waited because of
-    /// [`SimDevice::stall_writes`](crate::SimDevice::stall_writes); these take partial effect.
+    /// under way are the call at which the device crashed, and the writes that waited because of
+    /// [`SimDevice::stall_writes`](crate::SimDevice::stall_writes). With `Trash` alone, such a
+    /// waiting write takes effect in part.
     Trash,
 }

@@ -108,7 +108,7 @@ pub unsafe extern "C" fn syscall(
         // SAFETY: rule 3.
         match unsafe { futex(address, b as c_int, c as u32, time) } {
             Ok(answer) => return answer,
-            // Wakes the rest of the requested number of threads by the C library's function.
+            // The C library's function wakes the rest of the requested number of threads.
             Err(some) => {
                 woken = some as c_long;
                 c -= woken;

@@ -27,8 +27,8 @@
 //! runs alone between two events. The scheduler does not control the following:
 //!
 //! 1. Steps between two events. Taking a free latch, accessing an atomic and calling `spin_loop`
-//!    are no events; code that needs an event there calls [`pause`]. A thread that spins for ever
-//!    and never yields hangs.
+//!    are no events; code that needs an event there calls [`pause`]. If a thread spins until
+//!    another thread makes a change, and the loop has no event, the run hangs.
 //! 2. Memory order. One thread at a time runs, so each thread sees all stores of the others. The
 //!    explorer and loom look for bugs of memory order.
 //! 3. Threads that tasks start, and threads that existed before. Such threads run in parallel with

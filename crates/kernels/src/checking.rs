@@ -1,9 +1,9 @@
 //! Runs one small test body under the checker that this build is for.
 //!
 //! A body is written once, against `sync_shim`, and starts threads with [`spawn`]. The macro
-//! [`checked!`](crate::checked!) makes tests of the names `loom_…`, `explore_…` and `miri_…`, which
-//! `cargo xtask loom`, `explore` and `miri` select. In an ordinary build a body runs 300 times on
-//! real threads.
+//! [`checked!`](crate::checked!) makes tests that are named `loom_…`, `explore_…` and `miri_…`.
+//! `cargo xtask loom`, `explore` and `miri` select the tests by these names. In an ordinary build a
+//! body runs 300 times on real threads.
 
 #[cfg(katydid_explore)]
 pub use crate::explore::{JoinHandle, spawn};

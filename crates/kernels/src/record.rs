@@ -24,12 +24,13 @@
 //!    together with its neighbours.
 //! 6. A record that lies apart (bit 2 of `flags`) takes 8 positions, whatever its length. The
 //!    stored `lsn` of such a record is zero; readers put in the position of the entry that led them
-//!    to the record (`nvram/entries.rs`). Bits 0 and 1 of `flags` encode its [`Part`].
-//! 7. Bit 4 of `flags` (`STAMPED`) says what the word at offset 32 is. If the bit is clear, the
+//!    to the record (`nvram/entries.rs`).
+//! 7. Bits 0 and 1 of `flags` encode the [`Part`] of every record.
+//! 8. Bit 4 of `flags` (`STAMPED`) says what the word at offset 32 is. If the bit is clear, the
 //!    word is the LSN of the transaction's previous record. If it is set, this record is the only
-//!    one of its transaction, and the word is its commit stamp. Only a stamped record of a user has
-//!    dependencies, of [`DEPENDENCY_BYTES`] each, before its payload ([`Chain`]). A stamp is never
-//!    read as a position, nor a position as a stamp.
+//!    one of its transaction, and the word is the transaction's commit stamp. Only a stamped record
+//!    of a user has dependencies, of [`DEPENDENCY_BYTES`] each, before its payload ([`Chain`]). A
+//!    stamp is never read as a position, nor a position as a stamp.
 
 mod fragment;
 
@@ -338,8 +339,8 @@ impl PreparedRecord {
     }
 }
 
-/// Prepares a header over `payload`, whose bytes (with the link) must not exceed what one physical
-/// record may take.
+/// Prepares a header over `payload`. Header, link and payload together must have at most
+/// [`PHYSICAL_BYTES_MAX`] bytes.
 // The function is inlined and works on whole words, so that the fields stay in registers. Reading
 // bytes back at once in another width than that of the stores would cost more than the checksum.
 #[inline(always)]

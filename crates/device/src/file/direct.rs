@@ -3,10 +3,10 @@
 //!
 //! The file is open twice: direct for aligned calls, and buffered for calls whose offset or total
 //! length is no multiple of 4,096. The kernel keeps the two views coherent. A direct write first
-//! writes out and then drops the cached pages of its range. A direct read first writes out these
-//! pages. Both kinds of write take the inode's latch. If offset and total length are aligned but a
-//! part is not, the write goes through an aligned bounce buffer, so that frequent writes stay out
-//! of the page cache.
+//! writes out and then drops the cached pages of its range. A direct read first writes out the
+//! cached pages of its range. Direct and buffered writes both take the inode's latch. If offset and
+//! total length are aligned but a part is not, the write goes through an aligned bounce buffer, so
+//! that frequent writes stay out of the page cache.
 
 use super::handle::{Handle, PIECE_BYTES};
 use crate::aligned::{ALIGNMENT, AlignedBuffer};
@@ -77,8 +77,8 @@ impl DirectFile {
         Ok(())
     }
 
-    /// Makes one direct read into an aligned buffer. Returns 0 if only a read through the page
-    /// cache can go on.
+    /// Makes one direct read into an aligned buffer. Returns the number of bytes read: 0 at the end
+    /// of the file.
     fn read_direct(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let len = buffer.len();
         retry(|| rustix::io::pread(&self.direct, &mut *buffer, offset))

@@ -2,11 +2,12 @@
 //!
 //! Any thread may call this code. Invariants:
 //!
-//! 1. A thread that changes the length through this handle holds `growth` (a latch, leaf rank). So
-//!    giving room back after a failed [`Handle::prepare_with`] never cuts bytes that another such
-//!    call has added.
+//! 1. [`Handle::truncate`] and [`Handle::prepare_with`] hold `growth` (a latch, leaf rank) while
+//!    they change the length. So giving room back after a failed preparation never cuts bytes that
+//!    another preparation has added.
 //! 2. Once the system has refused a write that is durable by itself, a durable write is a write
-//!    followed by a sync. Once it has refused a read of cached bytes only, no such read is tried.
+//!    followed by a sync. Once the system has refused a read that takes only cached bytes, no such
+//!    read is tried.
 
 use crate::directory::{Advice, ManyRead, WriteMode};
 use crate::error::{Error, Result, Verb};
@@ -66,7 +67,7 @@ pub(super) struct Handle {
     // Set by any writer that was refused, read by all writers. Relaxed: the flag is a hint, and a
     // stale read costs one refused call.
     dsync_refused: AtomicBool,
-    // As `dsync_refused`, set and read by readers.
+    // Set by any reader that was refused, read by all readers. Relaxed for the same reason.
     cached_reads_refused: AtomicBool,
 }
 
@@ -230,8 +231,8 @@ impl Handle {
             }
             at += piece as u64;
         }
-        // Failures are reported as `Verb::Sync`, because a failed sync may have lost bytes of other
-        // writers. The gate shuts on such a failure, even if its cause is a lack of room.
+        // A failure of this sync is reported as `Verb::Sync`, because a failed sync may have lost
+        // bytes of other writers. The gate shuts on such a failure, even if the device had no room.
         if self.len()? == before {
             return self.sync();
         }

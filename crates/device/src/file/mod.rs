@@ -9,8 +9,9 @@
 //!    it stopped.
 //! 2. A failed sync is reported once and never repeated here: the kernel marks the pages clean, so
 //!    a second sync of the same range would succeed without having written anything.
-//! 3. Opening or creating a directory syncs its parent; creating, renaming and removing files is
-//!    durable after [`Directory::sync`], which syncs the directory itself.
+//! 3. [`FileDirectory::open`] and [`Directory::subdirectory`] sync the parent of the directory that
+//!    they return. Creating, renaming and removing files is durable after [`Directory::sync`],
+//!    which syncs the directory itself.
 //!
 //! A crash leaves names and bytes as the rules in `directory.rs` say, nothing else.
 
@@ -113,8 +114,8 @@ fn create_path(path: &Path) -> Result<()> {
     FileDirectory::open_existing(parent)?.sync()
 }
 
-/// Makes the entry of an existing directory durable. A mount point has no entry on the device of
-/// its parent. A parent that this process may not read cannot be synced here.
+/// Makes the entry of an existing directory durable. Does nothing for a mount point, which has no
+/// entry on the device of its parent, and for a parent that this process may not read.
 fn sync_entry(path: &Path) -> Result<()> {
     let directory = FileDirectory::open_existing(path)?;
     let Some(parent) = directory.path.parent() else { return Ok(()) };

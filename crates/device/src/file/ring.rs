@@ -12,10 +12,10 @@
 //!    and that point panics.
 //! 2. A ring that refused a call is dropped and never used again, so the entries that the kernel
 //!    had not taken by then are never run.
-//! 3. Writes and reads carry `RWF_NOWAIT`. The kernel hands back a call that it cannot start at
-//!    once (a file that grows, blocks not yet allocated, a full queue of the device), instead of
-//!    giving the call to a worker thread of its own that would outlive the call. So an idle file
-//!    has no thread, no timer and no wake-up.
+//! 3. Writes and reads carry `RWF_NOWAIT`. The kernel hands back a write or read that it cannot
+//!    start at once (a file that grows, blocks not yet allocated, a full queue of the device).
+//!    Without this flag the kernel would give it to a worker thread that outlives the call. So an
+//!    idle file has no thread, no timer and no wake-up.
 //! 4. Pieces and reads that were handed back, cut short or never submitted are left to the caller's
 //!    ordinary way of writing and reading. A piece or read that failed is an error and is not tried
 //!    again.
@@ -33,14 +33,14 @@ const WRITE_DEPTH: usize = 8;
 /// Maximum number of reads of one call that are in flight at once, and the number of entries of a
 /// ring.
 const READ_DEPTH: u32 = 32;
-/// Bytes of a piece; few in debug builds, so that the writes of tests have many pieces. Release
-/// builds use no smaller pieces, because a device that cannot write through its cache empties the
-/// cache after each durable piece. Measured on such a device, a write of 1 MiB took 1.2 times as
-/// long as a plain write if it had two pieces, and 1.7 times as long if it had eight.
+/// Bytes of a piece. Pieces are small in debug builds, so that the writes of tests have many
+/// pieces. Pieces are large in release builds, because a device that cannot write through its cache
+/// empties the cache after each durable piece. Measured on such a device, a write of 1 MiB took 1.2
+/// times as long as a plain write if it had two pieces, and 1.7 times as long if it had eight.
 const PIECE_BYTES: usize = if cfg!(debug_assertions) { 16 << 10 } else { 512 << 10 };
 /// Maximum number of parts that the kernel takes in one piece.
 const PARTS_MAX: usize = 1024;
-/// Maximum number of idle rings that are kept for later writes.
+/// Maximum number of idle rings that are kept for later calls.
 const IDLE_MAX: usize = 16;
 
 /// The rings of a directory and of the directories inside it.
@@ -321,7 +321,7 @@ unsafe fn drive(
                     _ => {}
                 }
             }
-            // Entering the kernel in any way lets it post completions.
+            // Any system call, such as this yield, lets the kernel post completions.
             Err(_) => std::thread::yield_now(),
         }
         for entry in ring.completion() {

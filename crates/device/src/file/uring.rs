@@ -1,8 +1,8 @@
-//! A direct file whose aligned writes go through a ring of the kernel, several pieces of a large
-//! write at once, and also several aligned reads at once.
+//! A direct file that uses rings of the kernel: for the pieces of an aligned write, and for several
+//! aligned reads at once.
 //!
-//! Every other call, and each piece or read that a ring hands back, is done as on a direct file:
-//! short ones are continued, and unaligned calls go through the page cache.
+//! Every other call, and each piece or read that a ring hands back, is done as on a direct file: a
+//! short write or read is continued, and an unaligned one goes through the page cache.
 
 use super::direct::{DirectFile, is_aligned, is_aligned_slice};
 use super::ring::{Failed, RingSupport, Rings, Verdict};
@@ -23,7 +23,7 @@ pub(super) struct UringFile {
     // Set by any writer that was refused, read by all writers. Relaxed: the flag is a hint, and a
     // stale read costs one refused call.
     refused: AtomicBool,
-    // As `refused`, set and read by readers.
+    // Set by any reader that was refused, read by all readers. Relaxed for the same reason.
     reads_refused: AtomicBool,
 }
 

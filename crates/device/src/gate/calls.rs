@@ -74,7 +74,7 @@ struct End {
 
 /// A call that was let in; dropping it lets the call leave.
 pub(super) struct Call<'a> {
-    // The fields drop in this order, so the thread has left before `close` returns.
+    // The fields drop in this order, so the gate is off the thread's list before `close` returns.
     _thread: Inside,
     _counted: Counted<'a>,
 }

@@ -97,7 +97,7 @@ impl Instruction {
     }
 
     /// Returns `None`, because no instruction is known. macOS does not say whether programs may use
-    /// those of aarch64, and has no memory for which they would help.
+    /// the instructions of aarch64, and has no memory for which they would help.
     #[cfg(any(miri, not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))))]
     pub(super) fn detect() -> Option<Instruction> {
         None

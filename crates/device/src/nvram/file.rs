@@ -3,13 +3,13 @@
 //! Any thread of any process may call this code. Invariants:
 //!
 //! 1. A file has a region's name only when it is whole: it is made under the name with `.new`
-//!    appended, gets all its blocks and its header, is synced, and is then renamed. The next making
-//!    overwrites what a crash left of an earlier one.
+//!    appended, gets all its blocks and its header, is synced, and is then renamed. If a crash
+//!    leaves a `.new` file, the next thread that makes this region overwrites that file.
 //! 2. One mapping of a region is in use at a time, here and in any other process: its opener holds
 //!    an `flock` on the file until the mapping is gone. The mapping releases the lock explicitly,
 //!    because a process that another thread is just starting has the same open file for an instant;
 //!    the kernel releases the lock however the process ends. A thread that makes a region takes the
-//!    lock before the name exists.
+//!    lock before the file gets the region's name.
 //! 3. The file has a block for each of its bytes before it is mapped, so a store never meets a full
 //!    device, which would be a `SIGBUS`. `fallocate` runs at every opening, because a copy of the
 //!    file may have holes. The promise does not hold on file systems that do not overwrite in place
@@ -31,7 +31,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 /// Bytes of a block for [`fill`], which makes a file system without `fallocate` allocate block by
-/// block. No file system has smaller pages.
+/// block. `fill` assumes that no such file system has smaller blocks.
 const BLOCK_BYTES: u64 = 4096;
 
 /// A mapped region.
@@ -294,7 +294,7 @@ impl<'a> RegionPath<'a> {
                 match os::MAP_SYNC.map_or(Err(Errno::OPNOTSUPP), |flags| map(file, bytes, flags)) {
                     Ok(pages) => Ok((pages, Form::Real { file_system: kind, instruction })),
                     // `OPNOTSUPP` comes from file systems without `MAP_SYNC`, `INVAL` from kernels
-                    // that know neither flag.
+                    // that know neither `MAP_SYNC` nor `MAP_SHARED_VALIDATE`.
                     Err(Errno::OPNOTSUPP | Errno::INVAL) => match persistence {
                         Persistence::Real => Err(self.fault(NvramFault::NoDax(kind))),
                         _ => emulated(Duration::ZERO),

@@ -1,4 +1,5 @@
-//! The form of a region: the requested one, the one in use, and its name in reports.
+//! The way in which a region persists bytes: the requested way, the way in use, and its name in
+//! reports.
 
 use super::cache::Instruction;
 use std::fmt;

@@ -17,7 +17,7 @@ pub(crate) fn write_durably(fd: impl AsFd, parts: &[IoSlice<'_>], offset: u64) -
     rustix::io::pwritev2(fd, parts, offset, ReadWriteFlags::DSYNC)
 }
 
-/// Makes an open file's bytes durable, and its length if reading them needs it.
+/// Makes an open file's bytes durable, and the file's length if reads of these bytes need it.
 pub(crate) fn sync_data(fd: impl AsFd) -> Result<()> {
     rustix::fs::fdatasync(fd)
 }

@@ -6,9 +6,9 @@
 //! has, apart from the files that only one system compiles (`file/direct.rs`, `file/ring.rs`,
 //! `file/uring.rs`: Linux; `windows/`).
 //!
-//! Invariant: after `sync_data` or `sync_all` the bytes survive a power failure. A system whose
-//! ordinary sync promises less needs its stronger call here, and a file system without that call
-//! gets an error.
+//! Invariant: after `sync_data` or `sync_all` the bytes survive a power failure. If the ordinary
+//! sync of a system promises less, the system's file makes a stronger call, and returns an error on
+//! a file system that does not have this call.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -8,7 +8,7 @@ use crate::directory::Method;
 const CLEARLY: f64 = 0.8;
 /// Share of the best rate at which a write is large enough, or a depth great enough.
 const NEARLY: f64 = 0.8;
-/// Factor by which twice as many writes in flight must raise the rate.
+/// Factor by which twice as many writes in flight must raise the rate to be worth it.
 const WORTH: f64 = 1.25;
 
 /// Returns the cheapest of the methods that are clearly cheaper than [`Method::Direct`], or
@@ -29,9 +29,9 @@ pub(super) fn enough_bytes(rates: &[(usize, f64)]) -> Option<usize> {
     rates.iter().find(|(_, rate)| *rate >= NEARLY * best).map(|(bytes, _)| *bytes)
 }
 
-/// Returns the greatest depth up to which a doubling raised the rate by [`WORTH`] on average, or a
-/// smaller depth that nearly reaches the same rate. One bad measurement at a smaller depth does not
-/// matter.
+/// Returns the greatest depth up to which each doubling raised the rate by the factor [`WORTH`] on
+/// average, or a smaller depth that nearly reaches the same rate. One bad measurement at a smaller
+/// depth does not matter.
 pub(super) fn best_depth(rates: &[(usize, f64)]) -> usize {
     let Some(&(shallow, alone)) = rates.first() else { return 1 };
     let is_worth = |(steps, (_, rate)): &(usize, &(usize, f64))| *rate >= alone * WORTH.powi(*steps as i32);

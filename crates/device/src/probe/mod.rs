@@ -38,8 +38,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Measures the device that a folder is on, for about a second, or longer if 13 durable writes
-    /// and twice 8 MiB of zeros take longer. The folder is created if missing.
+    /// Measures the device that a folder is on. This takes about a second, or longer if 13 durable
+    /// writes and two passes over a file of 8 MiB take longer. The folder is created if missing.
     ///
     /// The measurement writes to a file without a name, so a crash leaves nothing behind. The
     /// result varies if other programs use the device meanwhile. A device that varies by itself (a

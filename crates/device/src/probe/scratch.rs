@@ -1,8 +1,8 @@
 //! A file to measure a device with, and the measurement itself.
 //!
 //! The file has no name: it is created in a folder of its own, opened in every way and removed at
-//! once, so nothing is left behind, whatever happens to this process. (A crash in the instant
-//! between leaves an empty file in that folder.)
+//! once. So nothing is left behind, unless the process dies between these steps and leaves the file
+//! in that folder.
 
 use crate::aligned::AlignedBuffer;
 use crate::directory::{Create, Directory, File, Method, WriteMode};
@@ -102,7 +102,7 @@ impl Samples {
     }
 
     /// Returns the time within which this share of the writes, from 0 to 1, was done; zero if there
-    /// are none.
+    /// are no writes.
     pub fn quantile(&self, share: f64) -> Duration {
         let at = (self.nanos.len() as f64 * share) as usize;
         let nanos = self.nanos.get(at).or(self.nanos.last());

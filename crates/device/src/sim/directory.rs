@@ -179,7 +179,7 @@ impl Directory for SimDirectory {
         if !kept {
             return Err(Error::new(Verb::Open, prefix, Cause::Crashed));
         }
-        // Syncing the entry syncs the directory that holds it, and so every other name in it.
+        // To sync the entry is to sync the directory that holds it, with all its other names.
         folder.names.sync();
         Ok(Arc::new(SimDirectory { device: self.device.clone(), number, prefix }))
     }

@@ -15,8 +15,8 @@ pub enum Fault {
     Io,
     /// No space. A write changes nothing; a sync fails as with [`Fault::SyncIo`].
     NoSpace,
-    /// An I/O error after this number of the write's first sectors took effect (un-synced). 0 has
-    /// the effect of [`Fault::Io`].
+    /// An I/O error after the first sectors of the write took effect (un-synced). The field is
+    /// their number; 0 has the effect of [`Fault::Io`].
     ShortWrite(u64),
     /// The write takes effect and its sync fails. Each dirty sector has reached the device or is
     /// lost. No later sync writes a lost sector to the device, although reads return it until the

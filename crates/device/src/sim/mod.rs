@@ -20,8 +20,8 @@
 //! A sector is kept or dropped whole, except with [`Survival::Trash`], which may make garbage of
 //! sectors that were being written.
 //!
-//! Steps are numbered from 0, so a test runs its workload once, asks [`SimDevice::steps`], and runs
-//! it again for each number below that with [`SimDevice::crash_at`].
+//! Steps are numbered from 0, so a test runs its workload once and asks [`SimDevice::steps`]. Then
+//! the test runs the workload again for each smaller number, with [`SimDevice::crash_at`].
 //!
 //! ```
 //! use katydid_device::{Create, Directory, File, Method, SimDevice, WriteMode};
@@ -142,8 +142,9 @@ impl SimDevice {
     }
 
     /// Returns the device after a crash of the machine, by [`Survival::Random`] with `seed`.
-    /// Freezes this device. May be called again, also with other seeds. The steps of the new device
-    /// count from 0; it has no planned faults, and the same capacity.
+    /// Crashes this device, as [`SimDevice::freeze`] does. May be called again, also with other
+    /// seeds. The steps of the new device count from 0. The new device has no planned faults, and
+    /// the same capacity.
     pub fn reopen_after_crash(&self, seed: u64) -> SimDevice {
         self.reopen_with(seed, Survival::Random)
     }
@@ -156,8 +157,8 @@ impl SimDevice {
     }
 
     /// Returns the device after the process alone was killed: nothing is lost, and bytes that were
-    /// not synced are still not synced. This device is frozen, and open handles of files without a
-    /// name are closed.
+    /// not synced are still not synced. Crashes this device, as [`SimDevice::freeze`] does. A file
+    /// that was open and had no name any more is gone.
     pub fn reopen_after_kill(&self) -> SimDevice {
         self.freeze();
         let world = {

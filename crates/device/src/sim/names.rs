@@ -1,4 +1,5 @@
-//! The names of one simulated directory: which file each means now, and which after a crash.
+//! The names of one simulated directory: which file each name means now, and which file it means
+//! after a crash.
 //!
 //! All functions of this file run under the device's latch. Invariants:
 //!
@@ -7,7 +8,8 @@
 //!    these are in neither `kept` nor `changes`.
 //! 2. A rename is one change: a crash leaves the file under the old name or under the new one.
 //!
-//! A crash leaves `kept` with a prefix or any subset of the changes applied in order.
+//! The names after a crash are those of `kept`, to which a prefix or any subset of `changes` is
+//! applied in order.
 
 use super::world::Inode;
 use crate::survival::Survival;

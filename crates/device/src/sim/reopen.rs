@@ -1,4 +1,4 @@
-//! Makes the device that a restart finds from the device that ended.
+//! Makes, from a device that ended, the device that a restart finds.
 //!
 //! Pure functions. The caller holds the old device's latch.
 

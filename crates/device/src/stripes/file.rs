@@ -259,7 +259,8 @@ impl File for StripedFile {
             file.truncate(bytes.min(base + share))?;
         }
         match length.checked_sub(1) {
-            // Nothing was ever written into the part that the last byte is in.
+            // Nothing was ever written into the part that the last byte is in, so that part is too
+            // short for `length`.
             Some(last) if self.len()? < length => {
                 self.write_at(&[IoSlice::new(&[0])], last, WriteMode::Written)
             }

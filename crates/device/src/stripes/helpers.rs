@@ -46,17 +46,17 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Task>,
-    /// Number of sleeping helpers that no thread has woken. After a spurious wake-up it may be too
-    /// large; it is never too small.
+    /// Number of sleeping helpers that no thread has woken. After a spurious wake-up the number may
+    /// be too large; it is never too small.
     asleep: usize,
     helpers: usize,
     over: bool,
 }
 
 struct Task {
-    /// The call is alive until its group is settled (invariant 1). This is a pointer and not a
-    /// reference, because for a moment between its report and its drop the task may outlive the
-    /// call.
+    /// The call is alive until the group is settled (invariant 1). This is a pointer and not a
+    /// reference, because the task may outlive the call for a moment: from the task's report to the
+    /// task's drop.
     call: *const Call<'static>,
     nth: usize,
     group: Arc<Group>,

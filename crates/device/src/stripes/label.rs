@@ -8,9 +8,10 @@
 //! set 5f0e... (32 hex digits)   index 0   count 2   unit 524288   state complete   sum ... (16 hex digits)
 //! ```
 //!
-//! Each line of the label holds one word and its value. A file that has parts begins, in directory
-//! 0, with a header of 4 KiB. Only the header's first sector is used, so the header is never torn.
-//! A header that is all zeros, or a file too short for one, means that the file has no parts:
+//! Each word of the label stands with its value on a line of its own. A file that has parts begins,
+//! in directory 0, with a header of 4 KiB. Only the header's first sector is used, so the header is
+//! never torn. If the header is all zeros, or the file is too short for a header, the file has no
+//! parts. Otherwise the header is:
 //!
 //! ```text
 //! "KATYDSTR" | 8 version u32 | 12 zero u32 | 16 set u128 | 32 id u64 | 40 sum u64 | zeros
@@ -111,8 +112,8 @@ pub(super) fn header(set: Id, id: u64) -> Vec<u8> {
     block
 }
 
-/// Returns the id of a file's parts, from the bytes that were read of its header; `None` if it has
-/// no parts.
+/// Returns the id of a file's parts, from the bytes that were read of its header; `None` if the
+/// file has no parts.
 pub(super) fn id_of_header(read: &[u8], set: Id) -> Result<Option<u64>, StripesFault> {
     let Some(block) = read.first_chunk::<SEALED_BYTES>() else { return Ok(None) };
     if block.iter().all(|byte| *byte == 0) {

@@ -242,8 +242,8 @@ impl Directory for StripedDirectory {
         for directory in &self.set.directories {
             match directory.existing_subdirectory(name)? {
                 Some(found) => inner.push(found),
-                // The directories inside are made in order. So if one is missing, the making was
-                // not finished, unless the label of the first one says that it was.
+                // The directories inside are made in order. So if one is missing, the making of
+                // this set was not finished, unless the label of the first one says `complete`.
                 None if inner
                     .first()
                     .is_some_and(|first: &Arc<dyn Directory>| set::is_complete(&**first)) =>

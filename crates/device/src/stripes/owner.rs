@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 #[derive(Debug, Default)]
 pub(super) struct Owner {
     known: Mutex<Known>,
-    /// Owners of the directories inside, by name. Handles of one opening on one directory share its
-    /// owner.
+    /// Owners of the directories inside, by name. All handles of one opening on one directory share
+    /// one owner.
     inside: Mutex<BTreeMap<String, Arc<Owner>>>,
 }
 

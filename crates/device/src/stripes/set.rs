@@ -103,8 +103,8 @@ impl Set {
         let count = directories.len();
         let label = match read_label(first)? {
             Some(label) => {
-                // A label that is seen need not be durable: the process that wrote it may have been
-                // killed before it was durable.
+                // A label that is seen need not be durable: the process that wrote the label may
+                // have been killed before the label was durable.
                 first.sync()?;
                 label
             }
@@ -112,7 +112,8 @@ impl Set {
                 // All directories are checked before the first write.
                 for (index, directory) in directories.iter().enumerate() {
                     if let Some(found) = read_label(&**directory)? {
-                        // The set of this directory had a label in its first directory.
+                        // This directory belongs to a set, and the first directory of every set has
+                        // a label. The given first directory has none, so it is the wrong one.
                         Self::check(&**directory, index, &found, found.set, count)?;
                         return Err(fault(first, StripesFault::Missing));
                     }
@@ -154,8 +155,8 @@ impl Set {
         &self.directories[1..]
     }
 
-    /// Returns the number of a file's parts, if it has any. `subject` is for the error of a header
-    /// that cannot be read, or that was lost (invariant 7).
+    /// Returns the number that names a file's parts, if the file has parts. `subject` is for the
+    /// error of a header that cannot be read, or that was lost (invariant 7).
     fn read_id(&self, first: &dyn File, subject: impl FnOnce() -> String) -> Result<Option<u64>> {
         // The length is read before the header, because another opening may be giving the file
         // parts, and the file grows only after its header is written.
@@ -170,9 +171,9 @@ impl Set {
         id.map_err(|found| Error::new(Verb::Open, subject(), Cause::Stripes(found)))
     }
 
-    /// Returns the number of the parts of a file that was opened to be changed. Makes the header
-    /// durable, and reads it again, before it counts (invariant 6). No other thread has the handle
-    /// yet, so none is in a sync of it.
+    /// Returns the number that names the parts of a file that was opened to be changed. Makes the
+    /// header durable, and reads it again, before the header counts (invariant 6). No other thread
+    /// has the handle yet, so no other thread syncs the handle meanwhile.
     fn durable_id(&self, first: &dyn File, subject: impl Fn() -> String) -> Result<Option<u64>> {
         if self.read_id(first, &subject)?.is_none() {
             return Ok(None);
@@ -182,8 +183,8 @@ impl Set {
         self.read_id(first, subject)
     }
 
-    /// Returns the number of the parts of the file of this name; `None` if it has none, or does not
-    /// exist, or is damaged.
+    /// Returns the number that names the parts of the file with this name; `None` if the file has
+    /// no parts, does not exist, or is damaged.
     pub(super) fn id_of(&self, name: &str) -> Result<Option<u64>> {
         match self.named_id(name) {
             Err(Error { cause: Cause::NotFound | Cause::Stripes(_), .. }) => Ok(None),

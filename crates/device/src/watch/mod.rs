@@ -2,10 +2,10 @@
 //! when it ends.
 //!
 //! The watch wraps a directory, and sees every write, sync and preparation made through it. Each
-//! call puts its description and start time into a slot; one thread looks at the slots when the
-//! oldest call under way is due for a report. A stall is counted ([`Stalls`]), and reported as an
-//! event of `log` (target `katydid::device`). With the feature `tracing` it is also an event of
-//! `tracing`. Nothing about the call itself changes.
+//! call puts its description and start time into a slot; one thread, the watcher, looks at the
+//! slots when the next report of a call under way is due. A stall is counted ([`Stalls`]), and
+//! reported as an event of `log` (target `katydid::device`). With the feature `tracing` it is also
+//! an event of `tracing`. Nothing about the call itself changes.
 //!
 //! Invariants:
 //!
@@ -103,9 +103,10 @@ struct Shared {
     /// State of reporting. A thread takes this latch before `names`, and holds it while it hands an
     /// event to the logger.
     reports: Mutex<Reports>,
-    /// True while the watcher sleeps without a timer. Set by the watcher before it looks at the
-    /// slots once more, cleared by the call that finds it set. Both sides are sequentially
-    /// consistent, so that either the watcher sees the call or the call sees the flag.
+    /// True while the watcher sleeps without a timer. The watcher sets the flag before it looks at
+    /// the slots once more. A call that finds the flag set clears it, and so does the watcher when
+    /// it wakes up. Both sides are sequentially consistent, so that either the watcher sees the
+    /// call or the call sees the flag.
     parked: AtomicBool,
     thread: Mutex<Option<thread::Thread>>,
     over: AtomicBool,
@@ -231,7 +232,8 @@ impl fmt::Debug for Shared {
 impl Shared {
     /// Runs the watcher until the watch ends.
     fn run(&self) {
-        // A call unparks this thread, so it is stored before a call can find the watcher parked.
+        // A call unparks this thread, so the thread is stored before a call can find the watcher
+        // parked.
         *lock(&self.thread) = Some(thread::current());
         while !self.over.load(Ordering::SeqCst) {
             match self.check() {
@@ -306,7 +308,7 @@ impl Shared {
         if self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst) {
             self.wake();
         }
-        // This drop frees the slot even if the call panics.
+        // The drop of `_ending` frees the slot, even if the call panics.
         let _ending = Ending { shared: self, slot, watched };
         call()
     }
@@ -384,7 +386,8 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// A logger's panic while one of this file's locks is held leaves nothing half changed.
+/// Takes a latch, even if a thread has panicked while it held the latch: a logger's panic leaves
+/// nothing of this file half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,14 +2,14 @@
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `began` | the caller: the mark of a claim (by compare and swap from free), then the start time of the call, then free | the watcher, before and after the rest | sequentially consistent when a call begins (see `Shared::parked`), release when it ends; acquire |
+//! | `began` | the caller: the mark of a claim (by compare and swap from free), then the start time of the call, then free | the watcher, before and after the rest | the stores: sequentially consistent when a call begins (see `Shared::parked`), release when it ends. The loads: sequentially consistent, then relaxed after an acquire fence |
 //! | `what`, `from`, `to` | the caller, between claiming and beginning | the watcher | relaxed: they count only if `began` is the same before and after |
-//! | `reported` | the watcher: `began` of the call that it reported | the caller, at the end | relaxed: a report is missed only if it is made just as the call ends |
+//! | `reported` | the watcher: `began` of the call that it reported | the caller, at the end | relaxed: the caller misses a report only if it is made just as the call ends |
 
 use crate::error::Verb;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Calls that are watched at once.
+/// Maximum number of calls that are watched at once.
 pub(super) const SLOTS: usize = 64;
 
 const FREE: u64 = 0;
@@ -63,7 +63,7 @@ impl Slot {
         Some(slot)
     }
 
-    /// Ends the call that began at `began`. Returns whether it was reported.
+    /// Ends the call that began at `began`. Returns whether the watcher has reported this call.
     pub(super) fn free(&self, began: u64) -> bool {
         let reported = self.reported.load(Ordering::Relaxed) == began;
         self.began.store(FREE, Ordering::Release);

@@ -1,8 +1,8 @@
 //! A file of Windows: positional reads and writes, made durable by `FlushFileBuffers`.
 //!
-//! Any thread may call this code. A thread that changes the length through this handle holds
-//! `growth` (a latch, leaf rank). So giving room back after a failed preparation never cuts bytes
-//! that another such call has added.
+//! Any thread may call this code. Truncations and preparations hold `growth` (a latch, leaf rank)
+//! while they change the length. So giving room back after a failed preparation never cuts bytes
+//! that another preparation has added.
 
 use crate::directory::{File, Method, WriteMode};
 use crate::error::{Error, Result, Verb};

@@ -11,9 +11,9 @@
 //! 2. A failed flush is reported once and never repeated here.
 //! 3. No call flushes a directory. [`Directory::sync`] changes a file of its own in the directory
 //!    ([`NAMES`]), and flushes this file. NTFS notes every change of names in one log for the whole
-//!    volume, in order, and brings back a prefix of this log after a crash. Names that were changed
-//!    before are therefore durable with the file's own change. File systems without such a log
-//!    (FAT, exFAT) promise nothing about names.
+//!    volume, in order, and brings back a prefix of this log after a crash. So once the change of
+//!    [`NAMES`] is durable, all earlier changes of names are durable too. File systems without such
+//!    a log (FAT, exFAT) promise nothing about names.
 //! 4. A renamed file replaces the one that had the name (`MoveFileExW` with
 //!    `MOVEFILE_REPLACE_EXISTING`), as one entry of that log.
 //!

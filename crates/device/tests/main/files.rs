@@ -141,7 +141,7 @@ fn many_reads_of_several_threads_through_rings_arrive_whole_and_leave_no_thread(
             scope.spawn(move || {
                 let mut memory = AlignedBuffer::new_zeroed(100 * PAGE);
                 for round in 0..20 {
-                    // Each hundredth page of the file lies behind its end.
+                    // About one in a hundred of the pages lies behind the file's end.
                     let number = |nth: u64| (nth * 37 + thread * 11 + round) % (PAGES + 5);
                     let buffers = memory.chunks_mut(PAGE).zip(0..);
                     let mut reads: Vec<ManyRead<'_>> =

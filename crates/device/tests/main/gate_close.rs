@@ -102,7 +102,8 @@ fn closing_waits_for_the_calls_inside_and_then_gives_the_lock_back() {
             assert!(!closers[0].is_finished());
             setting.device.stall_writes(false);
             durable.join().expect("no panic").expect("it was inside before");
-            // The queued sync succeeds if it came before the close. Otherwise the gate refuses it.
+            // The queued preparation succeeds if it entered the gate before the close. Otherwise
+            // the gate refuses it.
             let queued = queued.join().expect("no panic");
             assert!(queued.is_ok() || is_closed(queued));
             closers.into_iter().for_each(|closer| closer.join().expect("no panic"));

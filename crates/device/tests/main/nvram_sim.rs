@@ -135,7 +135,7 @@ fn lines_tear_at_eight_bytes_and_words_never() {
 /// The values that each word may have after a crash: the fenced value, and the values stored since.
 struct Model {
     words: Vec<Vec<u64>>,
-    /// Lines written back, with the newest value that each of their words had at that moment.
+    /// Lines written back, with the newest value that each of their words had at the write-back.
     pending: Vec<(usize, [u64; 8])>,
 }
 

@@ -191,7 +191,7 @@ fn the_parts_of_a_lost_file_stay_until_the_next_file_gets_parts() {
     let kept = device.image()["0/a"].clone();
     device.directory().existing_subdirectory("0").expect("list").expect("there").remove("a").expect("lose");
     let before = device.image();
-    // The next opening finds that a file is missing, and refuses.
+    // The next opening takes the lock and makes no parts, so it removes none.
     let striped = simulated(&device, 2).expect("open");
     drop((striped.lock().expect("lock"), striped));
     assert!(device.image() == before, "the other half was removed");
@@ -489,7 +489,8 @@ fn no_room_in_one_directory_gives_back_what_the_others_took() {
     check_parts(&device, 3, "after all");
 }
 
-/// Inner directories are never locked, and no other opening removes the parts in them.
+/// The inner directory itself is never locked here. Parts in it that no file names are removed when
+/// an opening makes its first file with parts there.
 #[test]
 fn parts_of_files_removed_in_a_subdirectory_go_with_the_next_file_that_gets_parts() {
     let device = SimDevice::new(1);

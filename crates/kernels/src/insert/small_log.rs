@@ -3,8 +3,8 @@
 //!
 //! A record has one block or several. A cell holds the end of the block that was last filled there.
 //! `fill` and `lead` compare the content of a cell with what it must be. So they find a block that
-//! is filled twice, and a block that is filled over one that the leader has not written out yet. A
-//! fill that is in time only by chance is found as a race on the cell.
+//! is filled twice, and a block that is filled over one that the leader has not written out yet. If
+//! a fill comes after the write only by chance, the checker reports a race on the cell.
 
 use super::{Admission, Admitted, AppendClass, Scan, Stalled};
 use crate::frontier::Frontiers;

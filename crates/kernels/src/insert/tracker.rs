@@ -59,7 +59,8 @@ const NOTIFIED: u32 = 1;
 /// The tracker sleeps, or is about to sleep.
 const ASLEEP: u32 = 2;
 
-/// Pauses before the tracker sleeps: about the time in which a busy log fills 2^`shift` bytes.
+/// Number of pauses before the tracker sleeps. They take about the time in which a busy log fills
+/// 2^`shift` bytes.
 const PATIENCE: u32 = if CHECKED { 0 } else { 200 };
 
 /// Outcome of a look.
@@ -201,9 +202,9 @@ impl Tracker {
     }
 }
 
-/// Runs the tracker's thread, for an inserter that needs one, until it is stopped. Calls `found`
-/// whenever the frontier has advanced by 2^`shift` bytes since the last call, and after any advance
-/// before the tracker waits.
+/// Runs the inserter's tracker on the calling thread until [`Tracker::stop`]. Returns at once if
+/// the inserter has no tracker. Calls `found` whenever the frontier has advanced by 2^`shift` bytes
+/// since the last call, and after any advance before the tracker waits.
 pub fn track(inserter: &dyn Inserter, buffer: &LogBuffer, mut found: impl FnMut()) {
     let Some(tracker) = inserter.tracker() else { return };
     let much = 1 << tracker.shift;

@@ -176,8 +176,8 @@ impl Arenas {
         Ok(Allocation { arena, bytes, at: open.chunk * chunk_bytes + open.used })
     }
 
-    /// Returns whether the arena's chunk has room. If the chunk is full and all its records are
-    /// trimmed, it is first emptied.
+    /// Returns whether the arena's chunk has room for `bytes`. If it has not, and all records of
+    /// the chunk are trimmed, the call first empties the chunk.
     #[inline]
     fn fits(&self, arena: &mut Option<Open>, bytes: u64) -> bool {
         let Some(open) = arena else { return false };

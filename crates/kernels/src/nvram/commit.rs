@@ -12,10 +12,10 @@
 //!    covers the records that the previous pass has left.
 //! 2. When a thread has the turn, it reads the durable frontier, and then loads the filled frontier
 //!    with Acquire. The thread that stored this value with Release did so after all records below
-//!    it were copied. So all stores below the filled frontier happened before the thread writes
-//!    their lines back, because a write-back of a region follows the thread's earlier loads on
-//!    every processor (`device/nvram/cache.rs`). A fence waits only for write-backs of its own
-//!    thread, so the thread itself writes back what other threads have stored.
+//!    it were copied. On every processor, a write-back of a region follows the earlier loads of its
+//!    thread (`device/nvram/cache.rs`). So the holder of the turn writes back lines that already
+//!    have all stores below the filled frontier. A fence waits only for write-backs of its own
+//!    thread, so the holder of the turn itself writes back what other threads have stored.
 //! 3. The frontiers advance after the fence, and only if the memory has not crashed. So everything
 //!    below the durable frontier is persisted, whichever thread reads it.
 //! 4. Records above the durable frontier are not trimmed. So no other thread owns the memory that a

@@ -3,18 +3,18 @@
 //!
 //! The design is that of Efficient flushing, section 3.1. Each committer writes, enters its request
 //! into the primary queue, and tries the sync lock. The winner closes the primary queue by swapping
-//! it with the empty secondary one, syncs for the largest LSN in it, and completes all its
-//! requests. The paper does not say which thread syncs for requests that come after the swap. Here
-//! the winner gives the lock back and then wakes the owner of the first such request. That thread
-//! competes for the lock with later committers.
+//! it with the empty secondary one. Then the winner syncs for the largest LSN in the closed queue,
+//! and completes all requests in that queue. The paper does not say which thread syncs for requests
+//! that come after the swap. Here the winner gives the lock back and then wakes the owner of the
+//! first such request. That thread competes for the lock with later committers.
 //!
 //! Invariants:
 //!
 //! 1. Until its flag is set, a request is in the primary queue or in the queue that the winner has
 //!    taken.
-//! 2. No request is left behind. A thread that gives the lock back looks at the primary queue under
-//!    the same latch. A thread that enters a request tries the lock afterwards. So if the releasing
-//!    thread has not seen the request, the entering thread finds the lock free.
+//! 2. No request is left behind. A thread gives the lock back and looks at the primary queue under
+//!    one hold of the latch `queue`. A thread that enters a request tries the lock afterwards. So
+//!    if the releasing thread has not seen the request, the entering thread finds the lock free.
 
 use super::consolidation::{FlushSlots, Part};
 use super::flag::Request;

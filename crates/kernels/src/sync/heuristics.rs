@@ -9,8 +9,8 @@ use crate::words;
 pub enum Heuristic {
     /// A leader delays its write until the blocking committers of the last round wait again.
     Delay,
-    /// A leader that serves callbacks and futures delays its write until as many bytes wait as in
-    /// the last round.
+    /// A leader that serves callbacks and futures delays its write until nearly as many bytes wait
+    /// as in the last round.
     ServingDelay,
     /// After a delay in vain, leaders skip a growing number of delays.
     Backoff,

@@ -30,8 +30,9 @@ pub(super) struct InFlight {
     /// This latch is held for a short time, and taken before the log's own latch of writes in
     /// flight.
     state: Mutex<State>,
-    // Number of calls of `ended` so far. Changed under the lock of `state`. The holder of the baton
-    // reads it without the lock, and again with the lock before it parks.
+    // Number of calls of `ended` so far that found a group in flight. Changed under the lock of
+    // `state`. The holder of the baton reads the number without the lock, and again with the lock
+    // before it parks.
     ended: AtomicU64,
     // Number of groups in `state`, changed under its lock. Threads read it without the lock. A
     // thread that must see a group does not miss it, because this thread has entered the group

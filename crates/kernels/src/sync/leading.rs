@@ -110,9 +110,10 @@ impl Stage {
             self.grouping.wait(rounds);
             requests = requests.and(self.baton.take());
             let own = u64::from(!leader.serves());
-            // A leader delays only without requests and without a write in flight. A delay gathers
-            // blocked committers, and callers with requests do not block. During a write in flight
-            // the next batch fills without a delay.
+            // No leader delays while a write is in flight, because the next batch fills meanwhile.
+            // A serving leader with requests delays until enough bytes wait (`begin_serving`). Any
+            // other leader delays until enough blocked committers wait (`begin`), and not at all if
+            // there are requests, because their callers do not block.
             let alone = self.in_flight.is_empty();
             let serves = leader.serves() && requests.any() && alone && self.succession == Succession::Waiters;
             let (begun, more) = if serves {
@@ -132,8 +133,8 @@ impl Stage {
                 requests = requests.and(self.baton.take());
                 let own_open = leader.is_open(rounds);
                 // A serving leader goes on if there are requests, or if there were some before this
-                // round. The serving thread runs already, and waking another thread would take
-                // longer.
+                // round: it runs already, and waking another thread would take longer. It also goes
+                // on if only syncers may lead.
                 let syncer_only = self.succession == Succession::Syncer;
                 let syncer_leads = self.pace.syncer_leads();
                 let serves = leader.serves() && (requests.any() || requested || syncer_only);

@@ -19,8 +19,8 @@
 //!
 //! 1. One thread at a time calls [`Rounds::plan`]: the holder of the baton (the right to lead), or
 //!    of the design's latch for writing. The thread that gets a [`Planned`] write performs it. One
-//!    thread at a time calls [`Rounds::sync`], and no thread calls it while a write that it planned
-//!    is under way.
+//!    thread at a time calls [`Rounds::sync`]. No thread calls [`Rounds::sync`] while a write that
+//!    this thread planned is under way.
 //! 2. After every write and sync the protocol looks at all queued waiters, and wakes the settled
 //!    ones. After a failure all waiters are settled.
 //! 3. A request (of a caller that does not block) is cleared only when planned writes take

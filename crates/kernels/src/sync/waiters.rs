@@ -17,8 +17,8 @@
 //!
 //! Invariants:
 //!
-//! 1. `state != 0` exactly while one thread holds the baton (or it is being handed over through a
-//!    `signal`).
+//! 1. `state != 0` exactly while one thread holds the baton, or the baton is being handed over
+//!    through a `signal`.
 //! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a
 //!    [`Covered`] list. A waiter's thread does not leave [`Waiter::wait`] before `signal` is set. A
 //!    thread that sets `signal` does not touch the waiter afterwards (it takes the thread handle

@@ -5,11 +5,12 @@
 //! and on the simulated machine (`--cfg katydid_simulated`, which `crates/manycore/kernels` sets).
 //! In production every item is that of `std`, at no cost.
 //!
-//! A world is a module that exports: `AtomicBool`, `AtomicU32`, `AtomicU64`, `AtomicUsize`,
-//! `Ordering`, `fence`, `Mutex`, `MutexGuard`, `Thread` (with `unpark`), `current`, `park`,
-//! `yield_now`, `spin_loop`, `Instant`, `publish_stores` and `PlainAccess`, each shaped like std's.
-//! Code that no checker runs (start and stop of background threads, rare slow paths) uses the
-//! `Mutex` and `Condvar` of `std` or `parking_lot`.
+//! A world exports `AtomicBool`, `AtomicU32`, `AtomicU64`, `AtomicUsize`, `Ordering`, `fence`,
+//! `Mutex`, `MutexGuard`, `Thread` (with `unpark`), `current`, `park`, `yield_now`, `spin_loop` and
+//! `Instant`, each shaped like std's, and `PlainAccess`. The files `publish` and `waiting` have the
+//! functions that all worlds share, except the simulated machine, which exports its own. Code that
+//! no checker runs (start and stop of background threads, rare slow paths) uses the `Mutex` and
+//! `Condvar` of `std` or `parking_lot`.
 
 #[cfg(not(any(loom, katydid_explore, katydid_simulated)))]
 mod production;

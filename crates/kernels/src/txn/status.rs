@@ -85,7 +85,8 @@ impl Outcome {
         }
     }
 
-    /// Adds the positions that are not durable yet to the dependencies of a reader of the versions.
+    /// Adds to `depends`, the dependencies of a reader of the versions, the positions that are not
+    /// durable yet.
     pub fn join_into(&self, depends: &mut Dependencies, log: &(impl DurablePlaces + ?Sized)) {
         match self {
             Outcome::Durable => {}
@@ -187,7 +188,8 @@ impl TxnStatus {
         }
     }
 
-    /// Adds the positions that are not durable yet to the dependencies of a reader of the versions.
+    /// Adds to `depends`, the dependencies of a reader of the versions, the positions that are not
+    /// durable yet.
     pub fn join_into(&self, depends: &mut Dependencies, log: &(impl DurablePlaces + ?Sized)) {
         if self.state() != TxnState::PreCommitted {
             return;

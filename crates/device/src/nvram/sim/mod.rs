@@ -7,8 +7,8 @@
 //! Any thread may call this code. Invariants:
 //!
 //! 1. Every call except `word`, `slice` and stores to words holds one latch (`state`). A thread may
-//!    take the latch of the device in the same machine while it holds this latch, never the other
-//!    way round.
+//!    take the latch of the simulated device of the same machine while it holds this latch, never
+//!    the other way round.
 //! 2. The simulation reads the memory only under the latch, word by word and atomically. Bytes are
 //!    written under the latch too, so the simulation's reads race only with stores to words, which
 //!    are atomic.
@@ -45,7 +45,7 @@ use std::thread::{self, ThreadId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Calls that wrote at least a line back.
+    /// Calls that wrote back at least one line.
     pub write_backs: u64,
     /// Lines that these calls wrote back.
     pub lines: u64,
@@ -56,8 +56,8 @@ pub struct Counts {
 /// A simulated memory. Clones are the same memory.
 ///
 /// Write-backs (of at least a byte) and fences are steps, which are numbered from 0. So a test runs
-/// its work once, asks [`SimNvram::steps`], and runs it again for each number below that with
-/// [`SimNvram::crash_at`].
+/// its work once and asks [`SimNvram::steps`]. Then the test runs the work again for each smaller
+/// number, with [`SimNvram::crash_at`].
 #[derive(Debug, Clone)]
 pub struct SimNvram {
     shared: Arc<Shared>,
@@ -123,14 +123,14 @@ impl SimNvram {
         self.shared.is_crashed()
     }
 
-    /// Returns the numbers of calls before the crash, or so far.
+    /// Returns the numbers of calls before the crash, or of all calls so far if there was no crash.
     pub fn counts(&self) -> Counts {
         self.shared.state().counts
     }
 
     /// Returns the memory after a crash of the machine, by [`Survival::Random`] with `seed`.
-    /// Freezes this memory. May be called again, also with other seeds. The steps of the new memory
-    /// count from 0, and the new memory belongs to no device.
+    /// Crashes this memory, as [`SimNvram::freeze`] does. May be called again, also with other
+    /// seeds. The steps of the new memory count from 0, and the new memory belongs to no device.
     pub fn reopen_after_crash(&self, seed: u64) -> SimNvram {
         self.reopen_with(seed, Survival::Random)
     }
@@ -145,7 +145,7 @@ impl SimNvram {
     }
 
     /// Returns the memory after the process alone was killed: nothing is lost, and bytes that were
-    /// not persisted are still not persisted. This memory is frozen.
+    /// not persisted are still not persisted. Crashes this memory, as [`SimNvram::freeze`] does.
     pub fn reopen_after_kill(&self) -> SimNvram {
         self.freeze();
         let lines = self.shared.state().lines.clone();

@@ -166,8 +166,8 @@ impl Order for ReleaseQueue {
         let ticket = self.next.load(Ordering::Relaxed);
         let node = self.node(ticket);
         node.end.store(end, Ordering::Relaxed);
-        // The exchange fails if the previous owner has already left: then the ticket is granted
-        // already.
+        // The exchange fails if the previous owner has already left: it has then granted this
+        // ticket.
         let _entered = node.word.compare_exchange(
             word(ticket, VACANT),
             word(ticket, WAITING),

@@ -66,7 +66,8 @@ const SEALING: u64 = 3 << 62;
 /// Minimum number of records of a chunk, if records have different sizes.
 const MIXED: u64 = 48;
 
-/// See the head of this file.
+/// The size of a session's chunk is 1/`SHARE` of the bytes that the session appended between two
+/// losses (see the head of this file).
 const SHARE: u64 = 64;
 
 /// Approximate bytes of a session's first chunk.

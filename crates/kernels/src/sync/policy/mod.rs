@@ -13,8 +13,8 @@
 //!    leader that delays its write until all committers of the last round wait covers all of them.
 //!    The delay is at most half of the last round's duration, and at most 0.5 ms.
 //! 2. `ServingDelay`: callers that do not block split into two sets too. A leader that serves them
-//!    delays its write until as many bytes wait as were under way at the end of the last round. The
-//!    delay is at most a quarter of that round's duration. The leader does not delay if these
+//!    delays its write until 7/8 as many bytes wait as were under way at the end of the last round.
+//!    The delay is at most a quarter of that round's duration. The leader does not delay if these
 //!    callers fill more than [`SERVED_BYTES_MAX`] in a round, because they keep the device busy in
 //!    any case.
 //! 3. `Backoff`: after a delay in vain the leader skips the next delay. After each further delay in
