@@ -1,4 +1,4 @@
-//! A copy of a database that is in use: taken while a thread writes, opened, and compared.
+//! Copies a database while a thread writes to it, then opens the copy and checks its rows.
 //!
 //! Run: `cargo run --example backup -- FOLDER`, which makes `FOLDER/db` and `FOLDER/copy`.
 

@@ -12,9 +12,10 @@
 //! sixteenth of the rows). With a fixed duration the faster way would read more leaves, would find
 //! more of them in the page cache, and so would seem faster than it is.
 //!
-//! A run with "page cache full" first reads the whole pages file into the page cache. If it reads,
-//! it reads 8 times as many keys. Only buffered pages have such runs, because other methods bypass
-//! the page cache. A run of `cached 128` reads 128 times as many keys.
+//! Before a run with "page cache full", the program reads the whole pages file into the page cache.
+//! Such a run of a `get` or `view` case has 8 times as many keys as a run with an empty page cache.
+//! Only buffered pages have such runs, because other methods bypass the page cache. A run of
+//! `cached 128` reads 128 times as many keys.
 //!
 //! | case | transaction | single calls | batch call |
 //! |---|---|---|---|
@@ -43,7 +44,7 @@ fn key(number: u64) -> [u8; 8] {
     (mixed ^ (mixed >> 32)).to_be_bytes()
 }
 
-/// A random number; its state is the caller's alone.
+/// Returns the next random number of the sequence in `state`.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -136,7 +137,8 @@ impl Filled {
         let options = Options { engine: paged.into(), ..Options::default() };
         let database = Database::open_with(&folder, options.clone())?;
         let (table, small) = (database.table("rows")?, database.table("small")?);
-        // The rows that are added to full leaves bring the leaves to their usual fill.
+        // The bulk load makes full leaves. The puts of the other rows split leaves, which brings
+        // them to their usual fill.
         let loaded = rows * 7 / 10;
         let mut keys: Vec<_> = (0..loaded).map(key).collect();
         keys.sort_unstable();

@@ -30,7 +30,7 @@ fn main() -> Result<()> {
 struct Follower {
     copy: Database,
     consumer: ChangeConsumer,
-    /// In the copy: the stamp of the last transaction that was applied.
+    /// Table of the copy with the stamp of the last transaction that was applied.
     place: Table,
     applied: u64,
 }
@@ -59,8 +59,8 @@ impl Follower {
     /// costs a durable write, so the caller acknowledges only now and then.
     fn catch_up(&mut self) -> Result<()> {
         while let Some(transaction) = self.consumer.try_next()? {
-            // If the stamp is not greater, the follower has applied this transaction before, and
-            // crashed before the acknowledgement.
+            // If the stamp is at most `applied`, the follower has applied this transaction before,
+            // and crashed before the acknowledgement.
             if transaction.stamp.get() > self.applied {
                 self.apply(&transaction)?;
                 self.applied = transaction.stamp.get();

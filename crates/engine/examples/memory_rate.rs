@@ -36,7 +36,7 @@ fn key(nth: u64) -> [u8; 20] {
     key
 }
 
-/// A random number; its state is the caller's alone.
+/// Returns the next random number of the sequence in `state`.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

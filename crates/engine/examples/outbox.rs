@@ -3,7 +3,8 @@
 //!
 //! The message is written in the transaction that changes the rows. A sender delivers messages in
 //! order and removes each one after it was delivered. If the sender dies between delivery and
-//! removal, the message is delivered again, so the receiver drops numbers that it has seen.
+//! removal, the message is delivered again, so the receiver drops a message whose number it has
+//! seen.
 //!
 //! Run: `cargo run --example outbox` (in memory), or `cargo run --example outbox -- FOLDER`
 //! (durable).

@@ -1,5 +1,5 @@
 //! Rate of transactions that put one row of 120 bytes:
-//! `put_rate [--dir D] [--seconds S] [--lock-release R]`.
+//! `put_rate [--dir D] [--seconds S] [--only NAME] [--lock-release R]`.
 //!
 //! Without `--dir` the device is memory. The cases are blocking commits from 1, 8 and 64 threads,
 //! callbacks with 1,000 in flight from 1 and 2 threads, and buffered commits, which show the

@@ -1,12 +1,13 @@
 //! Cost of read views: `view_rate [--dir D] [--memory] [--rows N] [--bytes N] [--seconds S]`.
 //! Without `--dir` the device is memory. With `--memory` the engine is the memory engine.
 //!
-//! Rows have 100 bytes, or the length after `--bytes`. First, one thread makes point reads: with
-//! locks, through views, and through views that lend the values. Then 8 writers replace rows, one
-//! row in each durable transaction. The writers run alone, and beside a thread that scans the whole
-//! table through views, again and again. To show the cost of such a thread's processor time, the
-//! writers also run beside a thread that spins, and beside one that scans another table. All cases
-//! are measured in turn, so that a change of the machine's load affects all of them.
+//! Values have 100 bytes, or the length after `--bytes`; values that the writers put have 100
+//! bytes. First, one thread makes point reads: with locks, through views, and through views that
+//! lend the values. Then 8 writers replace rows, one row in each durable transaction. The writers
+//! run alone, and beside a thread that scans the whole table through views, again and again. To
+//! show the cost of such a thread's processor time, the writers also run beside a thread that
+//! spins, and beside one that scans another table. All cases are measured in turn, so that a change
+//! of the machine's load affects all of them.
 
 use katydid::{Access, Database, EngineKind, Options, Table, TransactionOptions};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};
@@ -22,7 +23,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// A random number; its state is the caller's alone.
+/// Returns the next random number of the sequence in `state`.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

@@ -11,8 +11,8 @@
 //!
 //! - `alone`: the store writes no page and takes no checkpoint. The case lasts `--seconds` (10).
 //! - `buffered`, `direct`, `io-uring`: every page of the large table is written back by this
-//!   method, in step with the log up to the next checkpoint. The case lasts until 98 % of the pages
-//!   are written, or for `--limit` seconds (120).
+//!   method, step by step while the log grows to the next checkpoint. The case lasts until 98 % of
+//!   the pages are written, or for `--limit` seconds (120).
 //!
 //! Before a case with a checkpoint, buffered commits change each page of the large table, and then
 //! fill the log until the first pages are written. Checkpoints are `--checkpoint-mib` MiB
@@ -41,8 +41,8 @@ const SMALL_BYTES: usize = 100;
 const ROWS_PER_MIB: u64 = 1024;
 const VALUE_BYTES: usize = 1000;
 
-/// A page has at least this many rows of the large table, so changing every such row changes every
-/// page.
+/// A page has at least this many rows of the large table, so a change of every seventh row changes
+/// every page.
 const ROWS_PER_PAGE: u64 = 7;
 
 /// Rows that one transaction changes in the large table.
@@ -70,7 +70,7 @@ struct Settings {
 #[derive(Debug, Clone)]
 struct Case {
     name: String,
-    /// Method of writing the pages back; `None` if there are none to write.
+    /// Method of writing the pages back; `None` if the case writes no pages.
     pages: Option<Method>,
 }
 
@@ -89,7 +89,7 @@ impl Case {
         let defaults = AdvancedOptions::default();
         let checkpoint_bytes = self.pages.map_or(NO_CHECKPOINT, |_| settings.checkpoint_bytes);
         let paged = PagedOptions {
-            // Only checkpoints shall write pages, so the cache stays half empty.
+            // The cache has twice the size of the data, so that only checkpoints write pages.
             cache_bytes: usize::try_from(2 * settings.mib + 64).expect("megabytes") << 20,
             page_method: self.pages.unwrap_or_default(),
             ..PagedOptions::default()
@@ -174,7 +174,7 @@ fn value(number: u64, version: u32) -> [u8; VALUE_BYTES] {
     value
 }
 
-/// A random number; its state is the caller's alone.
+/// Returns the next random number of the sequence in `state`.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

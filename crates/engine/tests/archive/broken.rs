@@ -69,7 +69,7 @@ fn crashes_at_each_call(engine: EngineKind) {
     }
 }
 
-/// The archive has few files even if little is archived at a time, and often.
+/// The archive has few files even after many small stretches.
 #[test]
 fn small_files_are_joined() {
     ENGINES.into_iter().for_each(joined);

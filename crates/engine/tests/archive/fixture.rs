@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 
 const VERSIONS: [(u32, EngineKind); 2] = [(1, EngineKind::Paged), (2, EngineKind::Memory)];
 const PAGES: &str = "katydid.pages";
-/// Bytes by which a file of pages grows. The fixtures leave out the zeros at its end.
+/// Bytes by which a file of pages grows. The fixtures leave out the zeros at the end of the file.
 const GROWTH_BYTES: usize = 512 << 10;
 
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {

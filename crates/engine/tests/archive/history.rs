@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 const SLOTS: usize = 3;
 const KEYS: u64 = 60;
-/// Bytes of log that are kept for the archiver: more than any run writes.
+/// Bytes of log that are kept for the archiver and for the consumer: more than any run writes.
 const KEPT: u64 = 1 << 30;
 
 pub type Key = (&'static str, Vec<u8>);
@@ -271,8 +271,8 @@ impl History {
         format!("after {} commits and {} crashes", self.commits.len(), self.crashes)
     }
 
-    /// Drops the passing table. Does nothing in the memory engine, where a transaction that commits
-    /// later may have a lower stamp than the drop, and the drop's stamp is not known.
+    /// Drops the table `passing`. Does nothing in the memory engine, where a transaction that
+    /// commits later may have a lower stamp than the drop, and the drop's stamp is not known.
     fn drop_table(&mut self) {
         if self.engine == EngineKind::Memory {
             return;

@@ -1,8 +1,9 @@
 //! A restore to a commit's stamp has the model's state, from any backup that is old enough. The
 //! tests also restore to times.
 //!
-//! With `KATYDID_SECONDS` the campaign goes on for this time with new seeds and restores to every
-//! stamp of each (`cargo xtask restore --seconds N`); `KATYDID_SEED` is the first seed.
+//! With `KATYDID_SECONDS` the campaign goes on for this time with new histories, and restores to
+//! every stamp of each history (`cargo xtask restore --seconds N`); `KATYDID_SEED` is the first
+//! seed.
 
 use crate::common::{assert_sound, fresh_seed, options_for, seed, seeds};
 use crate::history::{Backup, Commit, ENGINES, History, Rows, options, rows_of};
@@ -123,7 +124,7 @@ fn campaign() {
     println!("evidence: {points} restored points");
 }
 
-/// The file of a restored database is as long as the archived log requires.
+/// The pages file of a restored database is as long as the archived log requires.
 #[test]
 fn a_file_that_has_grown_since_the_backup_is_restored() {
     let database =

@@ -49,8 +49,8 @@ fn restore(
     report.map(|report| report.copy.stamp)
 }
 
-/// Makes a database, its backup, and stretches of one commit each, each with the stamp of its
-/// commit.
+/// Makes a database, its backup, and six stretches. Each stretch has one commit and is returned
+/// with the stamp of that commit; the first stretch is returned with the stamp of the backup.
 fn stretches(
     device: &SimDevice,
     engine: EngineKind,
@@ -93,8 +93,8 @@ fn missing_is_named(engine: EngineKind) {
         let (gone, before) = (&found[missing].0, found[missing - 1].1);
         let wanted = ArchiveFault::Missing { from: gone.from(), to: gone.to() };
         assert_eq!(fault(restore(&backup, keep(rest()), last)), wanted);
-        // The stamp of the memory engine's backup is a time, and an archive is complete up to that
-        // time only after a later commit.
+        // The stamp of the memory engine's backup may be the stamp of no commit. An archive is
+        // complete up to such a stamp only after a later commit.
         if engine == EngineKind::Paged || missing > 1 {
             assert_eq!(restore(&backup, keep(rest()), before).expect("before the gap"), before);
         }
@@ -109,8 +109,8 @@ fn missing_is_named(engine: EngineKind) {
     let ends = |archive, point| {
         fault(Database::restore_to_in(std::slice::from_ref(&backup), archive, point, directory(), &plain))
     };
-    // A restore to the end, or to a later time, fails at a gap. The restore must not return the
-    // state before the gap.
+    // A restore to the end, or to a time after the gap, fails at the gap. The restore must not
+    // return the state before the gap.
     for point in
         [RestorePoint::End, RestorePoint::Time(found[2].0.moment() + std::time::Duration::from_secs(86_400))]
     {
@@ -164,7 +164,7 @@ fn what_is_committed_after_a_crash_is_not_taken_for_archived_before() {
     }
 }
 
-/// Damages one byte at a time: some bytes of each file that the restore needs.
+/// Damages each file that the restore needs: changes one byte of the file, or cuts the file short.
 #[test]
 fn damage_is_named_with_file_and_position() {
     ENGINES.into_iter().for_each(damage_is_named);
@@ -201,8 +201,8 @@ fn damage_is_named(engine: EngineKind) {
     }
 }
 
-/// The log is kept for an archiver up to its limit in bytes, and no further. After that an error
-/// names the gap, and a new archiver begins above the gap.
+/// The log is kept for an archiver up to the archiver's limit in bytes. If the log was trimmed
+/// beyond the archiver's position, an error names the gap, and a new archiver begins above the gap.
 #[test]
 fn a_log_that_was_trimmed_is_a_gap() {
     ENGINES.into_iter().for_each(trimmed_is_a_gap);
@@ -244,7 +244,7 @@ fn trimmed_is_a_gap(engine: EngineKind) {
     assert!(database.log_archiver("far", 1 << 30).expect("a new one").position() > end);
 }
 
-/// An archive does not go on with an older copy of its files, nor with another database.
+/// An archive does not go on with an older copy of its database, nor with another database.
 #[test]
 fn an_archive_goes_on_with_its_own_history_only() {
     ENGINES.into_iter().for_each(own_history_only);
@@ -365,8 +365,8 @@ fn bytes_are_read_back(engine: EngineKind) {
     assert!(matches!(refusal, ArchiveFault::OtherDatabase { .. }), "{refusal}");
 }
 
-/// The first stretch of a run begins where the stretch ended that the hook accepted last. So log
-/// that the hook has accepted does not come again, and log at which it failed comes again.
+/// A run begins at the end of the last stretch that the hook accepted. So the hook gets an accepted
+/// stretch only once, and gets a stretch at which it failed again.
 #[test]
 fn a_hook_is_given_each_stretch_until_it_has_it() {
     ENGINES.into_iter().for_each(hook);

@@ -133,7 +133,8 @@ fn a_failure_leaves_the_database_as_it_was() {
     for step in 0..whole.steps() {
         let device = base.reopen_after_kill();
         device.fail_at(step, Fault::Io);
-        // The failed call may have been the removal of the unfinished file. The file does no harm.
+        // The failed call may have been the removal of the unfinished file. The file does no harm,
+        // and the next opening removes it.
         let error = Database::compact_in(device.directory(), None).expect_err("a call failed");
         assert!(matches!(error, Error::Device(_)), "step {step}: {error}");
         let left = device.reopen_after_kill();
@@ -191,7 +192,8 @@ fn the_memory_engine_has_nothing_to_give_back() {
     assert!(device.image() == before);
 }
 
-/// `close` leaves the last rows of such a database in the log if the log is short.
+/// If the log is short, `close` leaves the last rows of a memory engine's database only in the log.
+/// A compaction must not lose these rows.
 #[test]
 fn a_database_of_the_memory_engine_is_left_as_it_is() {
     let mut options = options_for(EngineKind::Memory);

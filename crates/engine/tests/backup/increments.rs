@@ -37,8 +37,8 @@ fn beside(database: &Database, writers: &Arc<Mutex<Vec<Writer>>>) -> BackupOptio
     BackupOptions { on_progress: Some(Arc::new(on_progress)), ..BackupOptions::default() }
 }
 
-/// A whole backup and three increments, the last one after the file was rewritten. Each prefix of
-/// this chain restores the state at the end of the prefix.
+/// A whole backup and three increments, the last one after a compaction has rewritten the pages
+/// file. Each prefix of this chain restores the state at the end of the prefix.
 #[test]
 fn each_first_part_of_a_chain_is_restored() {
     for (seed, release) in seeds(60, 1, 1).zip([LockRelease::Early, LockRelease::AfterDurable]) {
@@ -152,8 +152,8 @@ fn an_increment_is_no_database() {
     );
 }
 
-/// The call refuses a base of another database (even of the database that was restored from that
-/// base), a folder without a backup, and a database of the memory engine.
+/// An increment of a database refuses a base of another database, even if the database was restored
+/// from that base. It also refuses a folder without a backup, and a database of the memory engine.
 #[test]
 fn a_base_of_another_database_is_refused() {
     let database = small(&SimDevice::new(1));

@@ -82,7 +82,7 @@ fn a_backup_that_is_too_slow_gets_a_typed_error(engine: EngineKind) {
     assert_eq!(fault(database.backup_in(SimDevice::new(2).directory(), &slow)), CopyFault::TooSlow);
 }
 
-/// The copy was copied once more, and that copying ended early.
+/// The pages file is cut, as if a program had copied the backup and had ended early.
 #[test]
 fn a_backup_whose_file_of_pages_was_cut_is_refused() {
     let database = source(EngineKind::Paged);
@@ -210,8 +210,8 @@ fn closing_ends_a_backup(engine: EngineKind) {
     assert!(matches!(database.backup_in(SimDevice::new(3).directory(), &plain()), Err(Error::Closed)));
 }
 
-/// A backup cannot read the rest of its files after its opening has ended, for example because the
-/// next opening has removed them.
+/// After its opening has ended, a backup may be unable to read the rest of the source's files, for
+/// example because the next opening has removed them. The backup then returns `Closed`.
 fn a_backup_that_outlives_its_opening_reports_no_failed_read(engine: EngineKind) {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).expect("open");
@@ -265,8 +265,8 @@ fn a_receiver_that_panics_ends_the_backup(engine: EngineKind) {
     database.close().expect("close");
 }
 
-/// Neither a source that cannot be read nor a target that cannot be written leaves the other side
-/// of the backup waiting.
+/// If the source cannot be read or the target cannot be written, the other side of the backup does
+/// not wait for ever.
 fn a_large_backup_ends_with_its_first_failure(engine: EngineKind) {
     let device = SimDevice::new(1);
     let database = large_source(engine, &device);

@@ -74,8 +74,8 @@ fn check(device: &SimDevice, rows: &Rows, place: &str) {
     database.close().expect("close");
 }
 
-/// Only the control file is lost, which names the position where recovery begins, so the repair has
-/// to do what recovery does.
+/// Only the control file is lost. This file names the position where recovery begins, so the repair
+/// has to do what recovery does.
 #[test]
 fn what_had_not_committed_is_taken_back() {
     let (device, rows) = crashed();

@@ -21,7 +21,7 @@ struct Tearing {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Number of torn reads of a page.
+    /// Number of reads of each page that are torn: its first ones.
     times: AtomicU64,
     /// Reads of each page so far.
     reads: Mutex<HashMap<u64, u64>>,
@@ -83,7 +83,7 @@ impl File for TearingFile {
         let mut reads = self.shared.reads.lock().expect("no panic");
         for (at, page) in (offset / PAGE..).zip(buffer[..read].chunks_exact_mut(PAGE as usize)) {
             let before = reads.entry(at).or_default();
-            // Page 0 and the free pages, which are zeros, are never torn here: they belong to no
+            // Page 0 and the free pages are all zeros and are never torn here: they belong to no
             // tree.
             if *before < times && page.iter().any(|byte| *byte != 0) {
                 page[2048..].iter_mut().for_each(|byte| *byte ^= 0x5a);

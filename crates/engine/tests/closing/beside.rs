@@ -2,8 +2,8 @@
 //! database. In other runs a pair of calls is held up.
 //!
 //! Each run checks four things. No device call of the old opening ends after `close` has returned,
-//! except reads of a feed or a backup. Every error is `Closed`. The closed database is sound, and
-//! is marked as closed cleanly if no transaction was open. Every acknowledged commit is there.
+//! except reads of a feed or a backup. Every error is `Closed`, or a conflict between the two calls
+//! of a pair. The closed database is sound. Every acknowledged commit is there.
 //!
 //! The call is released when `close` has returned, or when the closing thread sleeps because calls
 //! are in flight (`testing::close_waits`). A closing thread may also wait inside the log or for a

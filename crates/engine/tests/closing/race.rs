@@ -20,7 +20,7 @@ type Acknowledged = BTreeMap<Vec<u8>, Vec<u8>>;
 /// Work of a thread until the database was closed.
 struct Work {
     acknowledged: Acknowledged,
-    /// True if the thread had a transaction open that had written.
+    /// True if the thread had a transaction open at the close, and this transaction had written.
     was_open: bool,
 }
 

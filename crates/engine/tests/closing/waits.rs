@@ -108,8 +108,8 @@ pub fn a_begin_that_waits_for_a_slot_is_ended(engine: EngineKind) {
 
 // ---- callers
 
-/// Closes on a thread of its own, held up at its last write of the control file, while `work` runs.
-/// Returns the outcomes of all closers.
+/// Closes a database on another thread, which is held up at its write of the control file while
+/// `work` runs. Returns the outcomes of all closers.
 fn beside_a_slow_close(
     engine: EngineKind,
     work: impl FnOnce(&Database, Sender<Result<()>>),
@@ -308,7 +308,7 @@ pub fn a_check_may_be_closed_from_its_progress(engine: EngineKind) {
     assert_eq!(next.get(&table, "k").unwrap().as_deref(), Some(&b"v"[..]));
 }
 
-/// Closes the database when it is called, and sends the outcome.
+/// A waker that closes the database when it is woken, and sends the outcome of the close.
 struct Closer(Database, Mutex<Sender<Result<()>>>);
 
 impl Wake for Closer {

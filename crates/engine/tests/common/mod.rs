@@ -59,7 +59,8 @@ macro_rules! suite {
 pub type Rng = fastrand::Rng;
 pub type Row = (Vec<u8>, Vec<u8>);
 
-/// Returns the seed to use: `KATYDID_SEED` replays a failure, otherwise `default`.
+/// Returns the seed in `KATYDID_SEED`, which replays a failure, or `default` if the variable is not
+/// set.
 pub fn seed(default: u64) -> u64 {
     std::env::var("KATYDID_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
@@ -115,7 +116,7 @@ pub fn small_options() -> Options {
 }
 
 /// Returns small options for an engine, with more streams than a machine of one processor would
-/// have, and with the log that the test is to run over.
+/// have, and with a log of the kind that the test is to run over.
 pub fn options_for(engine: EngineKind) -> Options {
     let memory = MemoryOptions { streams: 3, ..MemoryOptions::default() };
     let options = Options { engine: engine.with(SMALL_PAGES, memory), ..small_options() };
@@ -136,8 +137,8 @@ pub fn with_streams(mut options: Options, streams: u16) -> Options {
     options
 }
 
-/// Returns `options` with this log. A log in NVRAM gets about as many bytes as a log on disk keeps
-/// in segments.
+/// Returns `options` with a log of this kind. A log in NVRAM gets about as many bytes as a log on
+/// disk keeps in segments.
 pub fn with_log(mut options: Options, log: LogKind) -> Options {
     options.advanced.log.medium = MediumSettings::from(options.advanced.log.medium).medium(log);
     with_memory(options, 8 << 20)
@@ -156,24 +157,24 @@ pub fn kinds_in_nvram() -> impl Iterator<Item = LogKind> {
 }
 
 thread_local! {
-    /// Medium of the log in `options_for` on this thread.
+    /// Kind of the log in `options_for` on this thread.
     static LOG: Cell<LogKind> = const { Cell::new(LogKind::Disk) };
 }
 
-/// Returns the medium of the log for the test that runs on this thread.
+/// Returns the kind of the log for the test that runs on this thread.
 pub fn log() -> LogKind {
     LOG.get()
 }
 
-/// Runs a test with the log in this medium.
+/// Runs a test with a log of this kind.
 pub fn over(log: LogKind, test: impl FnOnce()) {
     LOG.set(log);
     test();
     LOG.set(LogKind::Disk);
 }
 
-/// Returns `options` with a log that often puts records below older ones, because its sessions keep
-/// no order between them.
+/// Returns `options` with a log in which each session fills a chunk of its own. So a record often
+/// lies below older records of other sessions.
 pub fn chunked(mut options: Options) -> Options {
     let chunks = katydid::InserterDesign::Chunked { chunk_bytes: 1024, always: true };
     if let Some(inserter) = options.advanced.log.medium.inserter_mut() {
@@ -218,8 +219,8 @@ pub fn contents(database: &Database, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>
     rows.expect("scan")
 }
 
-/// Returns the stamp of a commit, if it succeeded. The paged engine may refuse no commit, and the
-/// memory engine only with an error that allows another try.
+/// Returns the stamp of a commit, if it succeeded. Panics if the paged engine refuses the commit,
+/// or if the memory engine refuses it with an error that is not retryable.
 pub fn committed(database: &Database, outcome: Result<CommitStamp, Error>) -> Option<CommitStamp> {
     match outcome {
         Ok(stamp) => Some(stamp),
@@ -251,8 +252,8 @@ pub fn assert_sound(report: &VerifyReport) {
     assert!(report.is_sound(), "{:#?}", report.faults);
 }
 
-/// Asserts that a database is sound, as far as one that is not open can be checked: recovery of a
-/// log in NVRAM is not tried.
+/// Asserts that a check of a database that is not open has found no faults. Such a check does not
+/// try to recover a log in NVRAM.
 pub fn assert_sound_as_it_lies(report: &VerifyReport) {
     assert!(report.faults.is_empty(), "{:#?}", report.faults);
     let needs_recovery = log().in_nvram() && !report.clean;

@@ -91,8 +91,8 @@ impl Life {
     }
 
     /// From now on one in `one_in` calls that change the device fails. Often only the changes of
-    /// one kind of file fail instead, one in three of them. Of the blocks that are read, one in `4
-    /// * one_in` fails at its first read. If `one_in` is 0, nothing fails.
+    /// one kind of file fail instead, one in three of them. Of `4 * one_in` blocks that are read, one
+    /// fails at its first read. If `one_in` is 0, nothing fails.
     fn strike(&mut self, one_in: u64) {
         self.device.heal();
         if one_in == 0 {
@@ -142,7 +142,8 @@ impl Life {
         }
     }
 
-    /// Ends the process, and perhaps the machine with it, unless the machine has crashed already.
+    /// Ends the process by a kill or by a crash of the machine. It is a crash if the machine has
+    /// crashed already, or if the sync of a directory has failed.
     fn die(&mut self, database: Option<Database>, met: &mut LifeEvents) {
         let names_lost = self.names_lost.swap(false, Ordering::Relaxed);
         let machine = self.device.is_crashed() && !std::mem::take(&mut self.is_frozen);
@@ -205,8 +206,7 @@ impl Life {
         unreachable!("without a fault it opens, or fails the test")
     }
 
-    /// Runs units until a call fails in a way that leaves the outcome open. The process need not go
-    /// on after that.
+    /// Runs `count` units. Returns the first error of a unit, after which the process ends.
     fn work(&mut self, database: &Database, count: usize) -> Result<(), Error> {
         for _ in 0..count {
             if self.random.bool() {

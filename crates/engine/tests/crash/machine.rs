@@ -19,13 +19,13 @@ use katydid_device::{
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 
-/// Options of a database, apart from sizes: the part of the matrix that a crash campaign has to
-/// cover.
+/// Options of a database, apart from sizes. A crash campaign has to cover their combinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     pub engine: EngineKind,
     pub sync: SyncKind,
-    /// True if a round of the log waits for more commits, as the paper's group commit does.
+    /// True if a round of the log waits for more commits, as group commit in Cicada with P-WAL
+    /// does.
     pub group: bool,
     /// The memory engine's number of streams, and its rule for the commits that a transaction waits
     /// for.
@@ -44,15 +44,15 @@ const METHODS: [Method; 2] = [Method::Buffered, Method::Direct];
 /// early release.
 const RELEASES: [LockRelease; 3] = [LockRelease::Early, LockRelease::Early, LockRelease::AfterDurable];
 
-/// The paper's single commit, its group commit (by the committing threads and by a thread of the
-/// log), and the default.
+/// Single commit and group commit as in Cicada with P-WAL, and the default. Group commit is done by
+/// a thread of the log (`Pipelined`) or by the committing threads (`Inline`).
 const MEMORY_SYNCS: [(SyncKind, bool); 4] = [
     (SyncKind::PerCommit, false),
     (SyncKind::Pipelined, true),
     (SyncKind::Adaptive, false),
     (SyncKind::Inline, true),
 ];
-/// The paper's settings of group commit.
+/// Group commit as in Cicada with P-WAL: up to 5 commits, or 500 us.
 const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
 const MEMORY_RELEASES: [LockRelease; 2] = [LockRelease::Early, LockRelease::AfterDurable];
 const RULES: [CommitDependencies; 2] = [CommitDependencies::Tracked, CommitDependencies::All];
@@ -80,8 +80,8 @@ impl Kind {
 
     /// Returns the kind of a seed. The choices count up like the digits of a number, except
     /// inserter and stream count: these move with the lowest digit and are shifted at each round,
-    /// so that a small number of seeds covers all of them. A bit of the seed times a constant
-    /// chooses the method of pages.
+    /// so that a small number of seeds covers all of them. A bit of the product of the seed and a
+    /// constant chooses the method of pages.
     pub fn of(engine: EngineKind, seed: u64) -> Kind {
         let round = seed / Self::without_inserters(engine);
         let methods = METHODS.len() as u64;
@@ -195,8 +195,8 @@ pub fn begins_high(seed: u64) -> bool {
 }
 
 fn with_pages_of(mut options: Options, seed: u64) -> Options {
-    // The highest bits of the seed times a constant choose the size, so that the size is
-    // independent of all other choices.
+    // The highest bits of the product of the seed and a constant choose the size, so that the size
+    // is independent of all other choices.
     let number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
     let size = match number {
         // A log in NVRAM for larger pages is too large for a short workload to fill it, so half of
@@ -266,7 +266,7 @@ impl Machine {
         Machine { kind: Some(kind), ..self }
     }
 
-    /// Returns this machine with its log in this medium.
+    /// Returns this machine with a log of this kind.
     pub fn with_log(self, log: LogKind) -> Machine {
         Machine { log, is_striped: self.is_striped && !log.in_nvram(), ..self }
     }
@@ -340,7 +340,7 @@ impl Machine {
 
     /// Returns whether the engine orders two transactions that write the same key. An engine that
     /// locks keys does. The memory engine orders a transaction only after the transactions whose
-    /// writes it has read.
+    /// writes this transaction has read.
     pub fn orders_writes(&self) -> bool {
         self.engine == EngineKind::Paged
     }
@@ -407,8 +407,8 @@ impl Machine {
     }
 
     /// Returns every change that the device was asked to make, in order, over all restarts. Reads
-    /// are left out, because they change nothing and redo reads the log and the pages on two
-    /// threads.
+    /// are left out: they change nothing, and their order varies, because redo reads the log and
+    /// the pages on two threads.
     pub fn changes(&self) -> Vec<String> {
         self.trace.lines.lock().expect("no panic").clone()
     }

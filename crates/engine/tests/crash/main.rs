@@ -1,7 +1,7 @@
 //! Crashes of the store on the simulated device: at every step of seeded workloads, with un-synced
 //! bytes dropped, torn and reordered, and again during recovery. These rules are checked after each
 //! crash: every acknowledged commit is there, no unacknowledged transaction is partly there,
-//! nothing that depends on a lost one survives, and recovering again changes nothing.
+//! nothing that depends on a lost transaction survives, and recovering again changes nothing.
 //!
 //! How far a failure can be replayed depends on the kind of test:
 //!
@@ -293,9 +293,9 @@ suite! {
 }
 
 // A log in NVRAM makes no write and no sync. So the list leaves out
-// `release_crashes_at_every_sync_take_back_nothing_that_was_relied_on`, which crashes at syncs, and
-// `order`, which cuts a write of the log. It also leaves out the tests with failing device calls
-// (`lives`) and with garbage in sectors (`trash`).
+// `release_crashes_at_every_sync_take_back_nothing_that_was_relied_on`, which crashes at syncs. It
+// also leaves out the tests with failing device calls (`lives`) and with garbage in sectors
+// (`trash`).
 suite! {
     in_nvram:
     a_crash_at_every_step,

@@ -71,9 +71,9 @@ impl Stage {
     }
 }
 
-/// Makes tables with some durable rows, and runs the scene, whose transactions stay open. Then runs
-/// `last`; the device crashes when `last` writes the log. Checks what is left, for many places at
-/// which the write is cut.
+/// Makes tables with some durable rows, and runs the scene, which returns transactions that stay
+/// open. Then runs `last`; the device crashes when `last` writes the log. Checks what is left, for
+/// many places at which the write is cut.
 fn each_cut(
     scene: impl Fn(&Stage) -> Vec<Transaction>,
     last: impl Fn(&Stage),

@@ -11,8 +11,8 @@
 //!
 //! In the memory engine a transaction that writes without reading depends on no other transaction,
 //! and a transaction that reads sees the rows that were committed when it began. So the steps of a
-//! transaction also avoid rows that were committed after it began, unless they write blindly. A
-//! commit's stamp is its timestamp.
+//! transaction also avoid rows that were committed after it began, unless a step writes the row
+//! without reading it. A commit's stamp is its timestamp.
 //!
 //! A rollback to a savepoint undoes writes, but releases no locks and forgets no reads. The
 //! transaction still needs the attempts that wrote what it has read and, if writes are ordered,
@@ -41,6 +41,7 @@ const KEYS: u64 = 6;
 /// A table that the clients create and drop.
 const BRIEF: &str = "brief";
 
+/// The name of a table, and a key.
 type Cell = (String, Vec<u8>);
 /// A unit that survives a crash as a whole or not at all.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ struct Open {
     taken_back: BTreeSet<Cell>,
     needs: BTreeSet<usize>,
     read: BTreeSet<Cell>,
-    /// Number of attempts before this transaction.
+    /// Number of attempts that were made before this transaction began.
     begun: usize,
 }
 
@@ -116,7 +117,7 @@ pub struct Turns<'a> {
     attempts: Vec<Attempt>,
     /// Attempts that acknowledged readers need.
     shown: BTreeSet<usize>,
-    /// The attempt that wrote a cell last.
+    /// For each cell, the attempt that wrote it last.
     writers: BTreeMap<Cell, usize>,
     open: Vec<Option<Open>>,
     pending: Vec<(usize, CommitFuture)>,
@@ -148,7 +149,9 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Takes `steps` steps, then makes everything durable, unless the device crashes before.
+    /// Takes `steps` steps. With `crash_in_sync` the device then crashes in a sync, a checkpoint,
+    /// or the creation or drop of a table, if it has not crashed before. The database ends with
+    /// transactions under way.
     fn run(&mut self, steps: usize, crash_in_sync: bool) -> Result<(), Error> {
         let database = self.machine.open(self.seed)?;
         let mut result = self.run_open(&database, steps);
@@ -505,7 +508,8 @@ impl<'a> Turns<'a> {
             .enumerate()
             .map(|(number, attempt)| match (&attempt.unit, attempt.client) {
                 (Unit::Commit(_), Some(client)) => marked(client, &attempt.mark),
-                // Only the last attempt can have been interrupted.
+                // A crash can have interrupted a creation or drop only if this was the last
+                // attempt.
                 (Unit::Create(name), _) if number == last => found.contains_key(name),
                 (Unit::Drop(name), _) if number == last => !found.contains_key(name),
                 _ => true,

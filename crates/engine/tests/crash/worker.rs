@@ -37,8 +37,8 @@ impl Drop for Worker {
     }
 }
 
-/// Runs `job` on a thread whose number is `wanted` modulo six. So its transactions always go to the
-/// same one of up to three streams.
+/// Runs `job` on a thread whose number is `wanted` modulo six. So, with one, two or three streams,
+/// the job's transactions always go to the same stream.
 pub fn on_number<T: Send>(wanted: usize, job: impl FnOnce() -> T + Send) -> T {
     let mut job = Some(job);
     loop {

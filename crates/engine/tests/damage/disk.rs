@@ -51,7 +51,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes a device with these files, which fails every call after `calls_max` of them.
+    /// Makes a device with these files. Every call after the first `calls_max` calls fails.
     pub fn new(image: &DiskImage, calls_max: u64) -> Disk {
         let state = State { calls_max, ..State::default() };
         for (path, bytes) in &image.files {

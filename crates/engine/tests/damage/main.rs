@@ -45,7 +45,7 @@ const GROWTH_MAX: usize = 16 << 20;
 enum Seen {
     /// All rows are right.
     Right,
-    /// Refused; rows read before that were right.
+    /// Refused; the rows that were read before the refusal were right.
     Refused(String),
     /// All rows are those after this number of commits.
     Earlier(usize),
@@ -82,14 +82,15 @@ fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// Lets one case run at a time, because memory is counted over all threads.
+/// Lets one test run at a time, because memory is counted over all threads.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether this outcome, which is neither right nor a refusal, cannot be distinguished from
-/// a sound database. Every other such outcome is a bug.
+/// Returns whether this outcome is allowed: right, a refusal, or the result of damage that looks
+/// like a sound database. Every other outcome is a bug. Three kinds of damage look like a sound
+/// database:
 ///
 /// 1. *The end of a log that was not closed.* Damage to the last records looks like a torn write,
 ///    unless a later record, the control file or the paged engine's double-write area shows that
@@ -122,7 +123,8 @@ fn exposed(subject: &Subject, case: &Case, seen: &Seen) -> bool {
 }
 
 /// Returns whether the lost commits, which are all after the first `units`, reach into the damaged
-/// bytes or lie above them, and are not in the checkpoint.
+/// bytes or lie above them, and are not in the checkpoint. A flipped bit of a log on disk may lose
+/// only the last commit.
 fn keeps_what_lies_before(subject: &Subject, case: &Case, units: usize) -> bool {
     if units < UNITS / 2
         || matches!(case.harm, Harm::Flip) && subject.kind.log == LogKind::Disk && units + 1 < UNITS
@@ -225,9 +227,10 @@ struct Needs {
     calls: u64,
 }
 
-/// Opens and reads a database, writes to it if `writes` is set, and returns what it needed.
+/// Opens and reads a database, and writes to it if `writes` is set. Returns the outcome, and the
+/// memory and device calls that were needed.
 fn look(subject: &Subject, image: &DiskImage, writes: bool, sound: Option<Needs>) -> (Seen, Needs) {
-    // Damage may give recovery work that the sound database does not need: to read everything
+    // Damage may cause work that recovery of the sound database does not have: to read everything
     // again, or to make files anew.
     let calls_max = sound.map_or(u64::MAX, |sound| 10 * sound.calls + image.bytes() as u64 / SECTOR as u64);
     let disk = Disk::new(image, calls_max);
@@ -267,7 +270,7 @@ fn look_at(subject: &Subject, disk: &Disk, writes: bool) -> Seen {
         && !matches!(error, Error::Device(_))
     {
         // Without a sound control file the check knows nothing. All other damage is in its report,
-        // but for a damaged header of a striped file, which is an error of the device.
+        // except for a damaged header of a striped file, which is an error of the device.
         let directory = subject.kind.directory(disk, false).map_err(Error::from);
         if directory.and_then(|directory| Database::engine_in(directory.as_ref())).is_ok() {
             return Seen::Wrong(format!("verify gives up: {error}"));
@@ -439,8 +442,8 @@ fn a_damaged_slot_of_the_control_file_does_not_take_the_checkpoint_with_it() {
     }
 }
 
-/// The end of the log was lost, which looks like a torn write; but pages that contain the changes
-/// of its records were written.
+/// The end of the log was lost, which looks like a torn write; but pages with the changes of the
+/// lost records were written.
 #[test]
 fn a_log_that_ends_before_what_pages_contain_is_refused() {
     let kind = Kind { engine: EngineKind::Paged, log: LogKind::Disk, stripes: 1, left: Left::Open };

@@ -84,7 +84,7 @@ fn check(subject: &Subject, found: &State, losses: &[Loss], place: &str) {
     }
 }
 
-/// Checks that the damaged bytes are all in quarantine.
+/// Checks that all files of the damaged database are in quarantine.
 fn check_quarantine(damaged: &DiskImage, after: &DiskImage, name: &str, place: &str) {
     for (path, bytes) in &damaged.files {
         let kept = after.files.get(&format!("{name}/{path}"));
@@ -98,8 +98,8 @@ fn try_one(subject: &Subject, case: &Case, damaged: &DiskImage) -> &'static str 
     let planned = match repair(subject, &disk, RepairMode::DryRun) {
         Ok(planned) => planned,
         Err(error) => {
-            // A file of another database is no damage; and without control file, pages and log
-            // there is nothing to repair.
+            // A repair refuses a file of another database. A file that was extended, or in which
+            // sectors or pages were swapped, may look like such a file.
             let is_foreign = matches!(error, Error::Foreign { .. })
                 && matches!(case.harm, Harm::Foreign | Harm::Extend(_) | Harm::Swap(_));
             assert!(is_foreign, "{place}: {error}");
@@ -168,7 +168,7 @@ fn one_lost_page_costs_its_own_rows() {
     }
 }
 
-/// The process ends at each call of a repair, and the repair is run again.
+/// A process ends at some call of a repair, and a second process runs the repair again.
 #[test]
 fn a_repair_can_be_interrupted_anywhere() {
     let _alone = alone();

@@ -18,7 +18,7 @@ pub type Row = (String, Vec<u8>, Vec<u8>);
 /// Number of commits of each database. Half of them come before its last checkpoint.
 pub const UNITS: usize = 40;
 
-/// Number of bytes that is above the length of every value.
+/// More bytes than any value has.
 pub const VALUE_BYTES_MAX: usize = 20_000;
 
 /// Returns the first bytes of each value that was written by the commit after the first `unit`

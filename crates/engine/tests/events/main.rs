@@ -63,7 +63,7 @@ impl Subscriber for Events {
 }
 
 impl Events {
-    /// Returns the events of a target since the last call for it.
+    /// Returns the events of a target since the last call for this target.
     fn take(&self, target: &str) -> Vec<ReportedEvent> {
         self.0.lock().expect("no panic").extract_if(.., |event| event.target == target).collect()
     }

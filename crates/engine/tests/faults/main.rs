@@ -5,8 +5,8 @@
 //!
 //! - `matrix`: one write or sync of the log fails, while callers of every kind wait for it, and
 //!   other callers read the writes of those that wait.
-//! - `steps`: any one call that changes the device fails, by its number, in a whole life of a
-//!   database; any read of recovery fails.
+//! - `steps`: each call that changes the device fails in one run of a whole life of a database;
+//!   each read of recovery fails in one opening.
 //! - `stalls`: nothing fails, but calls take a long time.
 //! - `creation`: the machine crashes while a database is made.
 //! - `futures`: nothing fails; callers drop their futures.
@@ -46,7 +46,7 @@ pub struct Setting {
     pub release: LockRelease,
     /// I/O method. A further method is a further line in [`Setting::all`].
     pub method: Method,
-    /// Method of the paged engine's pages. This method alternates from setting to setting.
+    /// Method of the paged engine's pages. The method changes from setting to setting.
     pub page_method: Method,
     /// Number of streams of the log; 1 in the paged engine.
     pub streams: u16,

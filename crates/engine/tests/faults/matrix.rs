@@ -56,8 +56,9 @@ fn write(database: &Database, table: &Table, txn: u64) -> Result<Transaction, Er
     Ok(open)
 }
 
-/// Reads the key of transaction 1 until it is there or the device has failed. Notes it as shown if
-/// the read is durable.
+/// Reads the key of transaction 1 until it is there or the device has failed. Notes the transaction
+/// as shown when a durable read has found the key, or when a reader that found the key has
+/// committed.
 fn reader(database: &Database, table: &Table, read: Read, ledger: &Ledger) {
     loop {
         // After a failure the key may never appear, so this round is the last.

@@ -1,6 +1,6 @@
-//! One kind of failure in each test. A failed sync poisons all calls. A full device gives a typed
-//! error, loses nothing, and takes changes again when there is room. The error about an unreadable
-//! or damaged page names the page. A short write is no success.
+//! One kind of failure in each test. After a failed sync no commit succeeds, and reads go on. A
+//! full device gives a typed error, loses nothing, and takes changes again when there is room. The
+//! error about an unreadable or damaged page names the page. A short write is no success.
 
 use crate::common::{self, block_on, contents, key, with_advanced};
 use katydid::testing::{Background, run_background};
@@ -187,8 +187,9 @@ fn a_device_full_of_log_takes_changes_again_after_the_worker_ran() {
     assert_eq!(database.stat().unwrap().checkpoints, checkpoints + 1);
 }
 
-/// A checkpoint's records come out of the reserve. Refusals while a transaction keeps the log must
-/// not use the reserve up, because the transaction's rollback needs the reserve.
+/// A refusal makes a checkpoint due, and the checkpoint's records come out of the reserve. While an
+/// open transaction keeps the log, many refusals must not use the reserve up, because the
+/// transaction's rollback needs it.
 #[test]
 fn refusals_beside_an_old_transaction_leave_the_reserve_to_its_rollback() {
     let device = SimDevice::new(1);
@@ -323,7 +324,8 @@ fn a_damaged_log_is_refused_and_never_cut_silently() {
     assert!(!report.is_sound());
 }
 
-/// A check or a dump that cannot read a file knows nothing about the bytes in it.
+/// A check or a dump that cannot read a file knows nothing about the bytes in it, and reports no
+/// damage.
 #[test]
 fn a_read_that_fails_is_no_damage() {
     let engines = [EngineKind::Paged, EngineKind::Memory];
@@ -417,9 +419,9 @@ fn a_short_page_write_is_no_success() {
     common::assert_sound(&database.verify(None).unwrap());
 }
 
-/// A write of pages fails in an opening. The opening then fails, although the write may be
-/// unnecessary: it only frees a frame of the cache, for a page of the catalog. No opening returns a
-/// database that refuses all changes. The numbers of rows leave the cache in various states after
+/// If a write of pages fails during an opening, the opening fails, even if the write only frees a
+/// frame of the cache for a page of the catalog. So no opening returns a database that refuses all
+/// changes. The test uses several numbers of rows, which leave the cache in various states after
 /// redo.
 #[test]
 fn an_opening_beside_a_failed_write_returns_no_database_that_is_shut_off() {

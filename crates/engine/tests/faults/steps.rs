@@ -1,6 +1,6 @@
-//! Any one call that changes the device fails, by its number: in creating, committing, checkpoints,
-//! rotation, closing and opening. In another test any read of recovery fails. All work is done on
-//! the test's thread, so a number names the same call in every run.
+//! Each call that changes the device fails in one run: in creating, committing, checkpoints,
+//! rotation, closing and opening. In another test each read of recovery fails in one opening. All
+//! work is done on the test's thread, so the number of a call names the same call in every run.
 
 use crate::common::{assert_sound, block_on, contents, seed};
 use crate::{Setting, later};
@@ -59,7 +59,8 @@ fn is_lost(error: &Error) -> bool {
     matches!(error, Error::Device(error) if !error.is_no_space_ahead())
 }
 
-/// Writes two keys, some of them twice, and commits by blocking, by a future or by a callback.
+/// Puts two keys, and in some rounds deletes and puts a key of an earlier transaction. Commits by
+/// blocking, by a future or by a callback.
 fn transaction(database: &Database, table: &Table, session: &Session, number: u64) -> Result<(), Error> {
     let round = (number - 1) % 12;
     let txn = database.begin()?;
@@ -97,7 +98,7 @@ fn live(device: &SimDevice, options: &Options, history: &mut Acknowledged) -> Re
             history.attempted += 1;
             let number = history.attempted;
             // The first appends to a young log prepare its segments, so the commit may get
-            // `NoSpace` too, and is then run again.
+            // `NoSpace` too. The transaction is then run again.
             insist(|| transaction(&database, &table, &session, number))?;
             history.acknowledged.push(number);
             if round % 6 == 5 {

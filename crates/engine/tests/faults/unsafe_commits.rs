@@ -1,9 +1,9 @@
 //! Commits that ask for less than durability: what a crash may take, and what it may not.
 //!
 //! `Written` survives the death of the process. A crash of the machine may lose both `Written` and
-//! `Buffered` commits, and the death of the process may lose `Buffered` ones. The last commits are
-//! lost then, each as a whole. A commit on which a surviving commit depends is not lost. A durable
-//! commit is not lost, and neither is any commit that it has seen.
+//! `Buffered` commits, and the death of the process may lose `Buffered` ones. Such a crash or death
+//! takes only the last commits, each as a whole. A commit on which a surviving commit depends is
+//! not lost. A durable commit is not lost, and neither is any commit that it has seen.
 
 use crate::common::{assert_sound, block_on, contents};
 use crate::{Setting, later};
@@ -30,8 +30,9 @@ fn key(client: u64, part: &str) -> String {
     format!("{client} {part}")
 }
 
-/// Runs a transaction that writes its number to two keys of its client and adds one to a key that
-/// all clients share. Returns the shared key's former value.
+/// Runs a transaction that writes its number to two keys of its client, adds one to a key that all
+/// clients share, and names the client in a row for this turn. Returns the shared key's former
+/// value.
 fn step(
     database: &Database,
     table: &Table,
@@ -111,7 +112,7 @@ fn recovered(device: &SimDevice, setting: Setting, inserter: InserterKind, when:
     survivors(&rows, when)
 }
 
-/// Runs three clients, whose first commits are durable and whose later commits ask for
+/// Runs three clients in turn, whose first commits are durable and whose later commits ask for
 /// `durability`. Then the process ends without warning.
 fn lose(setting: Setting, inserter: InserterKind, durability: Durability, call: CommitCall) {
     let device = SimDevice::new(1);

@@ -338,7 +338,8 @@ fn transact_retries_conflicts_and_passes_other_errors_on(engine: EngineKind) {
 }
 
 fn every_duration_may_be_the_longest_there_is(engine: EngineKind) {
-    // These are all options with a duration; a new one has to be added here.
+    // These are the options with a duration, without `slow_transaction`. A new one has to be added
+    // here.
     let mut options = Options { lock_wait: Duration::MAX, ..options_for(engine) };
     options.advanced.log.stall_after = Duration::MAX;
     options.validate().unwrap();
@@ -428,7 +429,7 @@ fn every_way_to_commit_yields_the_same_order_of_lsns(engine: EngineKind) {
         session.drain().unwrap();
         let third = receiver.recv().unwrap();
         assert!(first < second && second < third);
-        // A callback that is never polled must not keep the locks.
+        // A commit whose callback is never polled must not keep its locks.
         write().commit_with(&session, |_| ());
         let fourth = write().commit().unwrap();
         assert!(third < fourth);

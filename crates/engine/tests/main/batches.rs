@@ -118,7 +118,7 @@ fn batches_in_files_match_single_calls(engine: EngineKind) {
 fn the_last_of_several_values_counts(engine: EngineKind) {
     let database = Database::in_memory_with(options_for(engine)).unwrap();
     let table = database.table("t").unwrap();
-    // A sort of 600 entries must keep the entries of one key in their order.
+    // The call sorts these 600 entries, and must keep the entries of one key in their order.
     let entries = || (0..600_u32).map(|nth| (common::key(u64::from(nth % 7)), nth.to_be_bytes()));
     database.transact(|txn| txn.put_all(&table, entries())).unwrap();
     let expected: Model = entries().map(|(key, value)| (key, value.to_vec())).collect();
@@ -178,8 +178,8 @@ fn keys_are_locked_in_ascending_order() {
                 while database.stat().unwrap().waiting.is_empty() {
                     std::thread::yield_now();
                 }
-                // If the batch had locked this key, each would wait for the other, and one of the
-                // two would be refused.
+                // If the batch had locked this key, each transaction would wait for the other, and
+                // one of them would be refused.
                 holder.put(&table, "z", "free").unwrap();
                 holder.commit().unwrap();
                 waiting.join().unwrap();
@@ -255,9 +255,9 @@ fn leaves_that_are_not_in_memory_are_read_together_unless_pages_are_direct() {
     }
 }
 
-/// Runs a batch once for each read of the pages that it makes, and makes that read fail. If
-/// `stays`, later reads of the same bytes fail too. A failed batch names the page, and has no
-/// effect; the transaction goes on when the device works again.
+/// Runs a batch once for each read of the pages file that the batch makes, and makes that read
+/// fail. If `stays`, later reads of the same bytes fail too. A failed batch names the page, and has
+/// no effect; the transaction goes on when the device works again.
 fn each_read_of_a_batch_fails(options: &Options, batch: Batch, stays: bool) -> usize {
     let filled = device_with_distant_leaves(options);
     let mut refused = 0;

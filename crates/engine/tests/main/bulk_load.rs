@@ -381,7 +381,7 @@ fn the_feed_returns_a_load(engine: EngineKind) {
     }
 }
 
-/// Random loads, transactions, crashes of the process and openings, against a model.
+/// Random loads, transactions, closings and openings, checked against a model.
 fn loads_and_transactions_take_turns(engine: EngineKind) {
     for seed in seeds(100, 3, 3) {
         let mut rng = Rng::with_seed(seed);
@@ -458,7 +458,8 @@ fn a_table_that_was_emptied_keeps_changes_after_a_load(engine: EngineKind) {
         }
         let mut expected: Rows = rows(50).split_off(&key(1));
         database.bulk_load(&table, expected.clone()).expect("load");
-        // The thread may remember the leaf of the last key that it deleted, or of a key before.
+        // The thread may remember the leaf of the last key that it deleted, or of a key that it
+        // deleted before.
         for number in [high - 1, low, 0] {
             database.put(&table, key(number), "after the load").expect("put");
             expected.insert(key(number), b"after the load".to_vec());

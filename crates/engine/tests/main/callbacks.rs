@@ -23,7 +23,7 @@ suite! {
     a_body_that_fails_leaves_its_callback_unrun,
 }
 
-/// A database, a session for callbacks that use it, and what has run.
+/// A database, a session that callbacks use, and the names of the callbacks that have run.
 struct Callbacks {
     database: Database,
     table: Table,
@@ -233,7 +233,7 @@ fn a_progress_callback_may_look_at_the_database_and_create_a_table(engine: Engin
     database.put(&database.table("made meanwhile").unwrap(), "k", "v").unwrap();
 }
 
-/// Each body reads and writes one key, so that most meet a conflict; each callback reports its
+/// All bodies read and write the same key, so that most of them conflict. Each callback reports its
 /// commit once.
 fn a_body_that_conflicts_runs_again_and_its_callback_once(engine: EngineKind) {
     const THREADS: u32 = 4;

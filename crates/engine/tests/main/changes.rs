@@ -71,7 +71,8 @@ fn key(random: &mut Rng) -> Vec<u8> {
 }
 
 fn value(random: &mut Rng) -> Vec<u8> {
-    // Some values share their beginning with others, some need pages of their own.
+    // Values of equal length differ only in their first four bytes. Some values need pages of their
+    // own.
     let length = if random.u32(0..8) == 0 { random.usize(5_000..30_000) } else { random.usize(0..200) };
     let mut value = vec![7; length];
     value.iter_mut().take(4).for_each(|byte| *byte = random.u8(..));
@@ -496,7 +497,7 @@ fn a_dropped_table_has_the_number_of_the_table_that_had_the_name_then(engine: En
             .collect();
         assert_eq!(dropped, made[..7]);
     }
-    // A feed that begins at present knows the number of a table that exists.
+    // A feed that begins now knows the number of a table that exists.
     let mut feed = database.changes(&ChangesFrom::Now).expect("changes");
     let position = feed.position();
     database.drop_table("fruit").expect("drop");
@@ -506,7 +507,7 @@ fn a_dropped_table_has_the_number_of_the_table_that_had_the_name_then(engine: En
             if matches!(changes[..], [Change::TableDropped { table: Some(table), .. }] if table == made[7])),
         "{dropped:?}"
     );
-    // Later a table of this name is another one.
+    // A table that is created later with this name has another number.
     let table = database.table("fruit").expect("table");
     let again = drain(&mut database.changes(&ChangesFrom::Position(position)).expect("changes"));
     match &again[0].changes[..] {

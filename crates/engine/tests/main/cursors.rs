@@ -30,8 +30,8 @@ struct Model {
 type Row = Option<(Vec<u8>, Vec<u8>)>;
 
 impl Model {
-    /// Returns the first or last entry of the range that `keep` admits, and moves the model's
-    /// cursor there, or past the end.
+    /// Returns the first entry of the range that `keep` admits, or the last one if `up` is false.
+    /// Moves the model's cursor there, or past the end if there is none.
     fn go(&mut self, up: bool, keep: impl Fn(&[u8]) -> bool) -> Row {
         let mut inside = self.map.range::<Vec<u8>, _>((self.low.as_ref(), self.high.as_ref()));
         let found =

@@ -65,7 +65,7 @@ fn the_cause_of_an_error_is_its_source(_: EngineKind) {
 }
 
 /// Runs `hold` in a transaction of another thread. That transaction keeps its locks while `meet`
-/// runs, which is to wait for one of them.
+/// runs, which needs one of these locks.
 fn while_held<T>(
     database: &Database,
     hold: impl FnOnce(&katydid::Transaction) + Send,

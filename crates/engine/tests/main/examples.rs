@@ -2,7 +2,7 @@
 
 use katydid::{Database, EngineKind, Options};
 
-// Their `main` opens a folder named on the command line.
+// The tests call `run` of each example, because `main` opens a folder named on the command line.
 #[path = "../../examples/backup.rs"]
 #[expect(dead_code, reason = "`main` is not called")]
 mod backup;

@@ -226,7 +226,7 @@ fn a_future_that_is_never_polled_does_nothing(engine: EngineKind) {
     assert_eq!(database.get(&table, "k").unwrap(), None);
 }
 
-/// Starts bodies that keep all threads busy until the sender is dropped.
+/// Starts bodies that keep all body threads busy until the sender is dropped.
 fn busy(database: &Database) -> (Vec<TransactFuture<()>>, mpsc::Sender<()>) {
     let (go_on, may_go_on) = mpsc::channel::<()>();
     let may_go_on = Arc::new(Mutex::new(may_go_on));
@@ -281,7 +281,7 @@ fn a_transaction_whose_future_is_dropped_while_the_body_runs_is_rolled_back(engi
     begun.recv().unwrap();
     drop(future);
     go_on.send(()).unwrap();
-    // The body was dropped after the transaction, and the sender with it.
+    // The body owns the sender, and is dropped after the transaction.
     assert!(begun.recv().is_err());
     assert_eq!(database.get(&table, "k").unwrap(), None);
     assert_eq!(database.stat().unwrap().commits, commits);

@@ -37,7 +37,7 @@ fn filled(engine: EngineKind) -> (Database, Table) {
 
 fn values_are_those_of_get(engine: EngineKind) {
     let (database, table) = filled(engine);
-    // These views show former values, which the paged engine has in images.
+    // This view shows former values, which the paged engine keeps as before-images.
     let old = database.begin_read_only().unwrap();
     database
         .transact(|txn| {

@@ -249,7 +249,8 @@ fn durable_reads_of_keys_that_are_locked_already_wait() {
         txn.rollback_to(&savepoint).expect("rollback to the savepoint");
     };
     let for_update = |txn: &Transaction, table: &Table| {
-        // The range locks the interval, and shows only an entry for which the reader must wait.
+        // The range locks the interval. It shows only an entry whose commit the reader must wait
+        // for.
         assert!(txn.range(table, ..).next().is_some());
     };
     for (name, lock) in [

@@ -24,8 +24,8 @@ suite! {
 }
 
 const CONTROL: &str = "katydid.control";
-/// Copies of pages that a crash of the machine might tear. The copies are not needed if only the
-/// process has died.
+/// File with copies of pages that a crash of the machine might tear. The copies are not needed if
+/// only the process has died.
 const DOUBLE_WRITE: &str = "doublewrite";
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;

@@ -124,7 +124,7 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Returns the version of a shared key that `txn` has seen. `found` is the value that it has
+    /// Returns the version of a shared key that `txn` has seen. `found` is the value that `txn` has
     /// read. If the key is absent, the version is that of the key's deleter. `before` is given if
     /// `txn` is a view.
     fn version(
@@ -362,7 +362,7 @@ pub fn crash_at_sync(seed: u64, kind: Kind, nth: u64) -> bool {
     crash(machine, seed.wrapping_add(nth), (3, 14), &mut random, prepare)
 }
 
-/// Runs clients, each with a number of transactions, until the crash that `prepare` arranges.
+/// Runs `clients` clients, each with `count` transactions, until the crash that `prepare` arranges.
 /// Returns whether there was a crash.
 fn crash(
     machine: Machine,
