@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 
-/// Maximum number of orders that wait for the device. Further orders are refused.
+/// Maximum number of transactions in flight. Further ones are refused with [`ShopError::Busy`].
 const IN_FLIGHT: NonZeroUsize = NonZeroUsize::new(512).unwrap();
 /// Number of order numbers that are reserved at once.
 const NUMBERS: NonZeroU64 = NonZeroU64::new(100).unwrap();

@@ -188,8 +188,8 @@ fn a_thread_that_comes_back_to_a_changed_tree_writes_to_the_right_leaf() {
     common::assert_sound(&database.verify(None).unwrap());
 }
 
-/// Commits a transaction that reads some keys. Returns its future, and whether the commit has to
-/// wait for the device.
+/// Commits a transaction that reads some keys. Returns the future of the commit, and whether the
+/// commit has to wait for the device.
 fn read_waits(database: &Database, table: &Table, keys: std::ops::Range<u64>) -> (CommitFuture, bool) {
     let txn = database.begin().unwrap();
     txn.range(table, key(keys.start)..key(keys.end)).for_each(|entry| drop(entry.unwrap()));

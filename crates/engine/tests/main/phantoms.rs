@@ -114,8 +114,8 @@ fn side_by_side<T: Send>(
     })
 }
 
-/// Returns a table of a database that runs a transaction again as often as it may lose a conflict
-/// here.
+/// Returns a database and a table in it. The database runs a body again after more conflicts than
+/// these tests can cause.
 fn with_table(engine: EngineKind) -> (Database, Table) {
     let mut options = options_for(engine);
     options.advanced.retries = 100_000;

@@ -202,7 +202,8 @@ fn an_index_has_the_entries_of_the_rows_after_an_error(engine: EngineKind) {
     assert_eq!(all(lengths.entries().range(&txn, ..)), [((3, 1), ()), ((2001, 3), ())]);
 }
 
-/// One transaction changes a row many times, also between a savepoint of its own and the rollback.
+/// One transaction changes a row many times, and once more after a savepoint to which it then rolls
+/// back.
 fn the_former_values_of_an_indexed_row_take_no_memory(engine: EngineKind) {
     let mut options = options_for(engine);
     if let EngineOptions::Memory(memory) = &mut options.engine {

@@ -29,7 +29,8 @@ fn filled(options: Options, rows: u64) -> (Database, Table) {
     (database, table)
 }
 
-/// Returns the rows of the view, by ranges in both directions and by points.
+/// Returns the rows that the view shows. Ranges in both directions and point reads must agree on
+/// them.
 fn shown(view: &Transaction, table: &Table, keys: u64) -> Rows {
     let up: Vec<_> = view.range(table, ..).collect::<Result<_>>().unwrap();
     assert!(up.is_sorted_by(|(one, _), (next, _)| one < next), "each key once");
@@ -45,7 +46,7 @@ fn shown(view: &Transaction, table: &Table, keys: u64) -> Rows {
 }
 
 /// Writes to every part of a table in several transactions, so that leaves split, and calls `look`
-/// after each. Then deletes most keys, so that leaves merge.
+/// after each transaction. Then deletes most keys, so that leaves merge.
 fn churn(database: &Database, table: &Table, keys: u64, look: impl Fn()) {
     for round in 0..3_u64 {
         database

@@ -19,6 +19,7 @@ fn with(durability: Durability, read: Read, access: Access) -> TransactionOption
 }
 
 /// Makes rows `a`, `b` and `c`; a commit that is not durable deletes those that `deleted` names.
+/// Asserts that `look` returns the same in a durable reader as after a crash.
 fn deleted_without_being_durable(deleted: &[&str], access: Access, look: Look) {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(EngineKind::Memory)).unwrap();

@@ -45,7 +45,7 @@ fn used(database: &Database) -> u64 {
 /// Waits until `is_so` holds.
 ///
 /// # Panics
-/// If it does not hold within a minute; a commit takes milliseconds.
+/// If `is_so` does not hold within a minute. A commit takes milliseconds.
 fn settle(database: &Database, is_so: impl Fn(&MemoryStat) -> bool) {
     let begun = Instant::now();
     loop {
@@ -59,8 +59,8 @@ fn settle(database: &Database, is_so: impl Fn(&MemoryStat) -> bool) {
     }
 }
 
-/// Puts rows of 1,000 bytes from `from` on until the database is full. Returns the number of rows,
-/// and the refusal.
+/// Puts rows of 1,000 bytes until the database is full. Returns the number of rows, and the
+/// refusal.
 fn fill(database: &Database, table: &Table) -> (u64, Error) {
     for number in 0.. {
         let txn = database.begin_with(BUFFERED).unwrap();
@@ -169,8 +169,8 @@ fn what_was_deleted_is_no_burden_on_the_next_opening() {
     database.put(&table, "last", "one").unwrap();
     device.freeze();
     drop((table, database));
-    // The database never held more than a few rows, but together the tombstones in the log have six
-    // times as many bytes as the limit allows.
+    // The database never held more than a few rows. The log has thousands of rows and their
+    // tombstones, which recovery must not keep in memory.
     let database = Database::open_in(device.reopen_after_kill().directory(), options).unwrap();
     let table = database.open_table("queue").unwrap().unwrap();
     assert_eq!(common::contents(&database, &table).len(), 1);
@@ -197,7 +197,7 @@ fn a_table_that_was_dropped_is_no_burden_on_the_next_opening() {
     let held = used(&database);
     device.freeze();
     drop(database);
-    // The checkpoint and the log have the rows of five tables, each of more than half of the limit.
+    // The checkpoint and the log have the rows of five tables, each of about half of the limit.
     let database = Database::open_in(device.reopen_after_kill().directory(), options).unwrap();
     let table = database.open_table("t").unwrap().unwrap();
     let rows = common::contents(&database, &table);

@@ -171,7 +171,7 @@ fn ends(end: End, cut: Option<u64>, survival: Survival, store: Store) -> bool {
         // The checkpoint goes as far as the crash allows.
         let _outcome = database.checkpoint();
     }
-    // Without this the drop would close the database, which syncs its files.
+    // If the device were not frozen, the drop would close the database, which syncs its files.
     device.freeze();
     drop((table, database));
     let device = device.reopen_with(common::seed(0).wrapping_add(step), survival);

@@ -409,7 +409,7 @@ impl Disk {
         }
     }
 
-    /// Files of a folder as programs see them, by path.
+    /// Collects the files of a folder as programs see them, by path.
     fn seen(&self, folder: usize, prefix: &str, files: &mut BTreeMap<String, Vec<u8>>) {
         let random = &mut fastrand::Rng::with_seed(0);
         for (name, node) in self.folders[folder].survivor(Survival::KeepAll, random) {

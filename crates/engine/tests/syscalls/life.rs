@@ -123,7 +123,7 @@ impl Life {
         options
     }
 
-    /// Returns the first phase of the process that follows the one that began with `phase`; none if
+    /// Returns the first phase of the process after the process that began with `phase`; none if
     /// there is no further process.
     pub fn next_process(phase: usize) -> Option<usize> {
         let exits = PHASES[phase..].iter().position(|end| *end == End::Exit).expect("it ends so");

@@ -121,7 +121,7 @@ impl Ring {
 
     pub fn begin(&mut self, memory: &fs::File, token: u64, write: Write) {
         if self.under_way.is_empty() {
-            // The completions so far belong to reads, whose tokens may be those of writes.
+            // The completions so far belong to reads. A read may have the same token as a write.
             self.read = word(memory, self.completions + u64::from(self.param(84)));
         }
         let before = self.under_way.insert(token, write);

@@ -4,9 +4,9 @@
 //! The thread that calls [`follow`] runs all of this file, because the kernel takes requests only
 //! from the tracing thread. Invariants:
 //!
-//! 1. A call's beginning is written down before the kernel runs it, its end before the child goes
-//!    on. So everything that a thread of the child does because a call has returned is written down
-//!    after that call's end.
+//! 1. The tracer writes down the beginning of a call before the kernel runs the call, and the end
+//!    before the child goes on. So everything that a thread of the child does because a call has
+//!    returned is written down after that call's end.
 //! 2. A call that could change the folder and is not modelled ends the test. Nothing is skipped in
 //!    silence.
 
@@ -37,7 +37,7 @@ enum Descriptor {
     Ring(Ring),
 }
 
-/// A system call of a thread that has begun and not ended.
+/// A system call that a thread has begun and that has not ended.
 #[derive(Debug, Clone)]
 struct Call {
     number: u64,
@@ -107,7 +107,7 @@ fn permitted<T>(what: &str, outcome: Result<T, Errno>) -> T {
 }
 
 /// Follows a child to its end. The caller makes sure that all threads of the child wait for `go`,
-/// which is called after they are attached. Returns the child's exit status.
+/// which is called after the tracer has attached to these threads. Returns the child's exit status.
 pub fn follow(watched: &mut Watched, child: std::process::Child, go: impl FnOnce()) -> i32 {
     let process = child.id();
     let leader = Pid::from_raw(process as i32);
@@ -451,8 +451,8 @@ impl Followed<'_> {
         }
     }
 
-    /// The process has ended: calls that had not returned have taken effect, or not, or in part, as
-    /// the files show.
+    /// Notes the end of the process. The files show whether a call that had not returned has taken
+    /// effect wholly, in part, or not at all.
     fn ended(&mut self) {
         let in_rings: Vec<Write> = self
             .descriptors

@@ -12,8 +12,8 @@ use std::thread;
 
 const EVENT: Kind = Kind::USER;
 const THREADS: u64 = 4;
-/// Number of events after which the follower waits until its log is durable, and then acknowledges
-/// them.
+/// Number of events after which the follower waits until the copy is durable, and then acknowledges
+/// these events.
 const BATCH: usize = 500;
 /// Maximum bytes that the first log retains for a follower that is behind.
 const BEHIND_MAX: u64 = 1 << 30;

@@ -69,7 +69,7 @@ impl Queue {
         })
     }
 
-    /// Returns to the queue up to 100 jobs whose leases have ended.
+    /// Puts up to 100 jobs whose leases have ended back into the queue.
     fn give_back(&self) -> katydid::Result<()> {
         self.db.transact(|txn| {
             for row in self.leased.range_for_update(txn, ..(now(), 0_u64, 0_u8, 0_u64)).limit(100) {

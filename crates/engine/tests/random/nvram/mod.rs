@@ -72,7 +72,7 @@ fn a_failed_log_is_the_reason_that_every_later_call_gives(engine: EngineKind) {
     }
 }
 
-/// Makes a directory without a device.
+/// Makes a directory in ordinary memory.
 pub fn in_memory() -> Arc<dyn Directory> {
     Arc::new(MemoryDirectory::new())
 }

@@ -282,7 +282,7 @@ fn rolling_back_reads_no_log() {
     }
 }
 
-/// The room for a transaction's record is set aside with entries for short records.
+/// The log sets aside as many entries as the record's room would need for the shortest records.
 #[test]
 fn a_transaction_for_which_a_stream_has_too_few_entries_is_refused() {
     let memory = NvramOptions { bytes: RING, ..NvramOptions::default() };
