@@ -99,9 +99,9 @@ const PARTS: [Part; 23] = [
 const LARGER: &str = "--workload load,ycsb-c,ycsb-e,ycsb-a --threads 8";
 
 /// Stores of the parts with data larger than the cache. The lists leave out engines that keep all
-/// data in memory, and stores that are a second mode of a listed store. LMDB, redb and SQLite are
-/// not run with limited memory, and SQLite is not run without the limit either, because their loads
-/// in hashed order would take most of the time.
+/// data in memory, and stores that are a second mode of a listed store. SQLite is in neither list,
+/// and LMDB and redb are not run with limited memory, because their loads in hashed order would
+/// take most of the time.
 const STORES_LARGER: &[&str] = &["katydid", "surrealkv", "rocksdb", "fjall", "lmdb", "redb", "wiredtiger"];
 const STORES_LIMITED: &[&str] = &["katydid", "surrealkv", "rocksdb", "fjall", "wiredtiger"];
 

@@ -1,5 +1,6 @@
-//! Compares Katydid with its rivals, which take turns within one run: its log with other logs, its
-//! log store for Raft with other such stores, and its engines with other stores.
+//! Compares Katydid with its rivals: its log with other logs, its log store for Raft with other
+//! such stores, its replicas with etcd, and its engines with other stores. All take turns within
+//! one run.
 //!
 //! 1. Each round runs everything in every case once, and every second round runs in reverse order,
 //!    so that slow drift of the machine affects everything alike.

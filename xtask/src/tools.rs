@@ -1,5 +1,6 @@
-//! Tools that a task needs beyond the pinned toolchain. A missing tool fails the task, with the
-//! command that installs it, because a check that did not run must not look like one that passed.
+//! Tools that a task needs beyond the pinned toolchain. If a tool is missing, the task fails and
+//! names the command that installs the tool. A check that did not run must not look like one that
+//! passed.
 
 use crate::run::Outcome;
 use std::path::PathBuf;
@@ -15,8 +16,8 @@ pub fn need_miri() -> Outcome {
 }
 
 /// Fails unless this machine can run ThreadSanitizer: Linux on x86-64, and nightly with the
-/// standard library's sources. The library must also be built with the sanitizer, because its locks
-/// look like races without it.
+/// standard library's sources. The standard library must also be built with the sanitizer: without
+/// the sanitizer its locks look like races.
 pub fn need_thread_sanitizer() -> Outcome {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Err("ThreadSanitizer is run on Linux on x86-64 only".into());

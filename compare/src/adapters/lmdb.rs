@@ -34,8 +34,8 @@ impl Lmdb {
         let readers = u32::try_from(options.clients + OTHER_READERS).map_err(failed)?;
         settings.map_size(MAP_BYTES).max_dbs(TABLES_MAX).max_readers(readers);
         if !options.durable() {
-            // SAFETY: without syncs a machine crash may corrupt the file. No process opens it after
-            // a crash, because it is removed after the run. In this process only LMDB writes
+            // SAFETY: without syncs a machine crash may corrupt the file. No process opens the file
+            // after a crash, because each run makes a new file. In this process only LMDB writes
             // through the map.
             unsafe { settings.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::MAP_ASYNC) };
         }

@@ -263,7 +263,7 @@ fn every_callback_runs_and_acknowledged_rows_are_found_again() {
     every(&DURABLE, Callbacks, Holds);
 }
 
-/// A bank with more clients than branches, whose sums must agree.
+/// A bank with more clients than branches. The sums of its tables must agree.
 #[derive(Clone)]
 struct Bank;
 

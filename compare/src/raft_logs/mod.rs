@@ -1,10 +1,10 @@
 //! Measures log stores of Raft under the appends of a leader, in turn within each round, in one
 //! folder.
 //!
-//! One thread is the leader. It appends a batch of entries, and goes on to the next batch while at
-//! most a given number of batches is not yet durable, as openraft's core does. The leader purges
-//! old entries from time to time. After each run, the last acknowledged entry must be the last
-//! entry in the store. Nothing is excluded as a warm-up.
+//! One thread is the leader. It appends batches of entries without waiting, as long as at most a
+//! given number of batches is not yet durable. openraft's core does the same. The leader purges old
+//! entries from time to time. After each run, the last acknowledged entry must be the last entry in
+//! the store. Nothing is excluded as a warm-up.
 
 mod stores;
 

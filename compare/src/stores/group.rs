@@ -193,8 +193,8 @@ impl Drop for LimitedGroup {
     }
 }
 
-/// Folders in which a group may be made, in the order in which they are tried: of each hierarchy
-/// this process's own group, and then the groups around it.
+/// Folders in which a group may be made, in the order in which they are tried: for each hierarchy
+/// first this process's own group, and then the groups around it.
 fn places(groups: &[MemoryGroup]) -> Vec<(GroupVersion, PathBuf)> {
     let of_group = |group: &MemoryGroup| {
         let version = group.version;

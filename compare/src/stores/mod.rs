@@ -176,7 +176,8 @@ fn measure(settings: &Settings) -> Result<Measured> {
 }
 
 /// Adds the results of a turn to the rows of its workloads. A failure belongs to the first workload
-/// that has no result, or to the last one; the workloads after it were not run.
+/// without a result, or to the last workload if all have results. The workloads after it were not
+/// run.
 fn add_turn(rows: &mut [&mut Row], turn: Turn) {
     let ended = turn.runs.len();
     for (work, run) in turn.runs {

@@ -4,8 +4,8 @@
 //!
 //! Thread `t` commits transactions numbered 1, 2, 3 ... Transaction `n` sets the thread's counter
 //! to `n`, inserts the row `n` and deletes the row `n - WINDOW`. So if each transaction survives
-//! whole or not at all, a thread's counter determines its rows, even after the loss of its last
-//! transactions. A line `t n` is printed after `n` is acknowledged.
+//! whole or not at all, a thread's counter determines the thread's rows, even after the loss of the
+//! last transactions. A line `t n` is printed after `n` is acknowledged.
 
 use clap::Args;
 use katydid::{AdvancedOptions, Database, LockRelease, Options, PagedOptions, Session, Table, Transaction};

@@ -1,7 +1,8 @@
 //! The `katydid` command: runs benchmarks, fills and reads databases, checks and shows them.
 //!
 //! Exit codes: 0 means success; 1 a finding or a failure, with the reason on standard error; 2 a
-//! wrong command line or workload file; 3 that `verify` could not check the database.
+//! wrong command line, workload file or configuration file; 3 that `verify` could not check the
+//! database.
 #![forbid(unsafe_code)]
 
 mod archive;

@@ -202,8 +202,9 @@ impl Look {
 }
 
 /// Asks the process that has the database open. If that process has ended the connection, asks once
-/// more over a new one: a process ends connections that send no request for a minute, and a command
-/// may wait longer than that. No request of a [`Look`] depends on the connection of an earlier one.
+/// more over a new connection. A process ends a connection on which it gets no request for a
+/// minute, and a command may take longer than that between two requests. No request of a [`Look`]
+/// depends on the connection of an earlier one.
 fn ask_again(client: &mut Client, request: &Request) -> std::result::Result<Reply, AskError> {
     match client.ask(request) {
         Err(AskError::Ended) if client.reconnect().is_ok() => client.ask(request),

@@ -3,9 +3,9 @@
 //!
 //! The thread of the connection runs this code, and reports progress to the client at most five
 //! times a second. The client cancels the copy by ending its side of the connection or by
-//! disconnecting; closing the socket also cancels it. The copying thread checks for this between
-//! two pieces of at most 1 MiB, and ten times a second while it sleeps. A cancelled copy leaves an
-//! incomplete folder ([`katydid::CopyFault::Incomplete`]).
+//! disconnecting. Closing the socket also cancels the copy. The copying thread checks for a
+//! cancellation between two pieces of at most 1 MiB, and ten times a second while it sleeps. A
+//! cancelled copy leaves an incomplete folder ([`katydid::CopyFault::Incomplete`]).
 
 use crate::bytes::Bytes;
 use crate::frame;

@@ -1,9 +1,9 @@
 //! Checks whether the other side of a connection is present, and waits for its end or for a
 //! wake-up.
 //!
-//! The thread of a connection runs this code. A client sends nothing while its request is answered,
-//! so bytes or the end of its side mean that it no longer wants the answer. Closing the socket ends
-//! the wait too, because it shuts the connection down.
+//! The thread of a connection runs this code. A client sends nothing while its request is answered.
+//! So a client that sends bytes, or ends its side, no longer wants the answer. Closing the socket
+//! ends the wait too, because it shuts the connection down.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

@@ -32,9 +32,9 @@ use tokio_util::codec::Framed;
 /// Least pause between two tries of a call; the longest pause is twice as long. There is no pause
 /// before a try at a leader that a replica has just named.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Time by which a replica's wait for a write's commit is shorter than the client's wait for the
-/// answer, but at most a quarter of the client's wait. So the answer arrives before the client
-/// stops waiting.
+/// Margin by which a replica stops waiting for a write's commit before the client stops waiting for
+/// the answer, so that the answer arrives in time. The margin is at most a quarter of the client's
+/// wait.
 const ANSWER: Duration = Duration::from_millis(250);
 /// Maximum number of kept connections.
 const KEPT_MAX: usize = 512;

@@ -12,9 +12,9 @@
 //! 2. A proposal counts as unseen by a view until the certifier knows that the proposal is applied
 //!    at an index that the view includes. If the certifier learns that index late, it refuses
 //!    transactions needlessly, but misses no conflict.
-//! 3. A proposal is forgotten when it was refused before it entered the log, when it is applied at
-//!    or below the index of every view in use, or when it is applied and is the oldest of more than
-//!    [`PROPOSALS_MAX`]. A view below the index of a forgotten proposal is refused.
+//! 3. A proposal is forgotten in three cases: it was refused before it entered the log; it is
+//!    applied at or below the index of every view in use; or it is applied and is the oldest of
+//!    more than [`PROPOSALS_MAX`]. A view below the index of a forgotten proposal is refused.
 //!
 //! Therefore a certified transaction has read the same values that it would read at its own entry,
 //! and transactions are serializable in the order of the log. A crash of the leader loses the

@@ -74,8 +74,8 @@ pub enum Error {
         id: RequestId,
     },
     /// The client has since used a sequence number that is larger by 4,096 or more, so the replicas
-    /// have forgotten the outcome of this one. This call has not committed the request. Whether an
-    /// earlier call has committed it cannot be found out any more.
+    /// have forgotten the outcome of this request. This call has not committed the request. Whether
+    /// an earlier call has committed it cannot be found out any more.
     #[error("the sequence number of request {id} is too far behind the client's latest")]
     TooOld {
         /// The request.
@@ -171,9 +171,9 @@ pub enum Error {
 
 /// A committed write that not every voter confirmed in time.
 ///
-/// A majority of the voters has the write on its devices. The voters that did not confirm it may
-/// have it as well, or get it later. [`Committed::confirmed`](crate::Committed::confirmed) returns
-/// this error.
+/// A majority of the voters has the write on its devices. The voters that did not confirm the write
+/// may have it as well, or get it later. [`Committed::confirmed`](crate::Committed::confirmed)
+/// returns this error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the write has committed as entry {index} of the Raft log, but {} did not confirm it in time",

@@ -222,8 +222,9 @@ impl Group {
             // until it ends.
             return Ok(());
         }
-        // A replica that does not vote never takes the leadership. openraft would refuse writes
-        // until another voter is elected, and for ever if there is no other voter.
+        // A replica that does not vote never takes the leadership. After a transfer to such a
+        // replica openraft would refuse writes until another voter is elected, or for ever if there
+        // is no other voter.
         if !self.status().voters.contains(&to) {
             return Err(Error::Members { reason: format!("replica {to} is no voter") });
         }
@@ -297,8 +298,9 @@ impl Group {
 
     /// Confirms by a majority that this replica leads, and waits until it has applied all that was
     /// committed when the call began. Returns the index up to which the replica has applied. After
-    /// [`READ_WAIT`] the error is [`Error::NoQuorum`]. This limit is needed because a majority
-    /// confirms the leader even while its disks do not respond and it commits nothing.
+    /// [`READ_WAIT`] the error is [`Error::NoQuorum`]. Without this limit the read could wait for
+    /// ever, because a majority whose disks do not respond confirms the leader, but commits
+    /// nothing.
     pub(crate) async fn linearize(&self) -> Result<u64> {
         within(self.waiting.replica, READ_WAIT, async {
             let linearizer = self.read_linearizer(READ_WAIT).await?;

@@ -129,8 +129,8 @@ impl ReplicaOptions {
             enable_pre_vote: Some(true),
             // A leader sends entries before it syncs them. After a restart it may have lost such
             // entries, and its committed index. If it continued to lead under its old vote, it
-            // would write other entries at their indices, and answer reads from a state that is too
-            // old.
+            // would write other entries at the indices of the lost ones, and answer reads from a
+            // state that is too old.
             enable_leader_restore: Some(false),
             ..openraft::Config::default()
         };
@@ -150,8 +150,8 @@ impl fmt::Debug for ReplicaOptions {
     }
 }
 
-/// The condition for acknowledging a write: which replicas have its entry durable in their Raft
-/// logs.
+/// The condition for acknowledging a write: the replicas that must have the write's entry durable
+/// in their Raft logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Replicated {

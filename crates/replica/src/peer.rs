@@ -68,7 +68,7 @@ pub(crate) struct Peers(pub(crate) Arc<Links>);
 pub(crate) struct Peer {
     links: Arc<Links>,
     target: ReplicaId,
-    /// Address of the target when this access was made.
+    /// Address of the target when this value was made.
     first_address: String,
     /// Connection for calls. Only one task uses it; the latch makes the type `Sync`.
     calls: Mutex<Option<Wire>>,
@@ -197,8 +197,8 @@ impl Peer {
         }
     }
 
-    /// Returns the address of the target. openraft keeps an access when the address of a member is
-    /// corrected, so each attempt to connect looks the address up.
+    /// Returns the address of the target. openraft keeps this [`Peer`] when the address of the
+    /// member is corrected, so each attempt to connect looks the address up.
     fn address(&self) -> String {
         let corrected = self.links.raft.get().and_then(|raft| {
             let metrics = raft.metrics();

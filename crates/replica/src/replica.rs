@@ -209,8 +209,8 @@ impl Replica {
     /// [`Error::Unknown`].
     ///
     /// `done` is called exactly once. If the replica is closed before the outcome, the error is
-    /// [`Error::Unknown`] if the write's entry may be in the log, and [`Error::Closed`] otherwise;
-    /// a thread of the replica or the closing thread makes the call.
+    /// [`Error::Unknown`] if the write's entry may be in the log, and [`Error::Closed`] otherwise.
+    /// A thread of the replica or the closing thread then calls `done`.
     pub fn write_with(
         &self,
         id: RequestId,
@@ -424,8 +424,8 @@ impl Drop for Closer {
             let _closed = self.0.close();
             return;
         }
-        // A callback has dropped the last handle. Its thread has to run the tasks that close the
-        // replica, so it must not wait for them.
+        // A callback has dropped the last handle. The callback's thread has to run the tasks that
+        // close the replica, so this thread must not wait for them.
         let shared = self.0.clone();
         let close = move || drop(shared.close());
         if std::thread::Builder::new().name("katydid-replica-close".to_owned()).spawn(close).is_err() {

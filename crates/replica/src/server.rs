@@ -6,10 +6,10 @@
 //! a client's connection has [`ClientCall`]s. No input makes the server panic. Memory for messages
 //! is bounded for each connection. The decoder buffers at most about one frame
 //! ([`PAYLOAD_BYTES_MAX`]). A connection for calls, for a client or for a snapshot has one decoded
-//! message at a time. A connection for appends decodes appends ahead of Raft. Those that Raft has
-//! not answered have at most [`APPENDS_BYTES_MAX`] bytes as frames, and there are at most 131: 1
-//! waits for the channel, 64 are in the channel, and openraft has taken at most 66. When the
-//! accepting task ends, all connections end.
+//! message at a time. A connection for appends decodes appends ahead of Raft. The appends that Raft
+//! has not answered have at most [`APPENDS_BYTES_MAX`] bytes as frames. There are at most 131 of
+//! them: 1 waits for the channel, 64 are in the channel, and openraft has taken at most 66. When
+//! the accepting task ends, all connections end.
 
 use crate::client_message::{ClientCall, ClientHello, ClientReply};
 use crate::frame::{Frame, FrameCodec, PAYLOAD_BYTES_MAX};

@@ -1,10 +1,10 @@
 //! TLS over TCP, in which both sides show certificates.
 //!
 //! This code runs in tasks of the replica's runtime. Each cluster has a certificate authority of
-//! its own. A connection is made only if both sides show a certificate of that authority, and the
-//! accepting side's certificate is for the name or address that the connecting side has used. Only
-//! TLS 1.3 is used. Handshakes run concurrently, and a handshake that takes too long is ended, so a
-//! silent peer delays no other connection.
+//! its own. A connection is made only if both sides show a certificate of that authority. The
+//! accepting side's certificate must also be for the name or address that the connecting side has
+//! used. Only TLS 1.3 is used. Handshakes run concurrently, and a handshake that takes too long is
+//! ended, so a silent peer delays no other connection.
 
 use crate::error::{Error, Result};
 use crate::transport::{Connection, Listener, Transport, accept, connect};

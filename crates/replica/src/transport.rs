@@ -3,10 +3,10 @@
 //! This code runs in tasks of the replica's runtime. Tests and programs can replace TCP by a
 //! transport of their own, such as TLS over TCP.
 //!
-//! If a machine loses its power or its network, the other side of its connections gets no message
-//! about it. A side that only waits for messages would then keep the connection for ever. So the
-//! operating system probes idle connections (TCP keepalive), and ends those whose other side does
-//! not answer.
+//! If a machine loses its power or its network, the other side of each of its connections gets no
+//! message about the loss. A side that only waits for messages would then keep the connection for
+//! ever. So the operating system probes idle connections (TCP keepalive), and ends those whose
+//! other side does not answer.
 
 use futures_util::future::BoxFuture;
 use socket2::{SockRef, TcpKeepalive};

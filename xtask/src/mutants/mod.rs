@@ -2,9 +2,9 @@
 //! them.
 //!
 //! A mutant consists of a file, a text that occurs exactly once in the file, and a replacement. The
-//! copy lies in the target folder, so the working tree does not change; it contains the files as
-//! they are, committed or not. All mutants share the copy and its builds. The run continues after a
-//! mutant that is not caught, and fails at the end.
+//! copy lies in the target folder, so the working tree does not change. The copy contains the files
+//! as they are, committed or not. All mutants share the copy and its builds. The run continues
+//! after a mutant that is not caught, and fails at the end.
 //!
 //! 1. Only a failed test catches a mutant. A mutant that does not compile is an error of the list,
 //!    and fails the run.
@@ -84,8 +84,8 @@ impl Arguments {
 }
 
 /// The command of CI's mutants: a random tenth of the quick mutants, or as many of them as can
-/// start within 90 seconds. CI also runs these tests without a mutant, in parallel, so this command
-/// does not run them without one.
+/// start within 90 seconds. CI runs the tests without mutants beside this command, so this command
+/// skips that run.
 ///
 /// For mutants of the engine, and for mutants that only a crash suite notices, the first build
 /// alone takes at least one minute of processor time, and the tests of each mutant take up to

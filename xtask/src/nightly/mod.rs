@@ -35,7 +35,7 @@ const SLACK: Duration = Duration::from_secs(1800);
 const CHECK: Duration = Duration::from_secs(3600);
 
 /// Maximum time of one test of a check. ThreadSanitizer makes a test ten times slower, and other
-/// load on the machine makes it slower still: with a limit of five minutes, a test that normally
+/// load on the machine makes it slower still. With a limit of five minutes, a test that normally
 /// takes half a minute was once killed.
 const CHECK_TEST: Duration = Duration::from_secs(40 * 60);
 

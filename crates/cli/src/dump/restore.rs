@@ -1,9 +1,9 @@
 //! `restore-dump`: makes a new database from a dump.
 //!
 //! The database is made in a temporary folder beside the final one. The folder gets the final name
-//! after the dump was read to its end and the last line was correct, so the final name stands for
-//! the whole dump or does not exist. A failure or a crash leaves the temporary folder, which can be
-//! removed.
+//! only after the whole dump was read and its last line was correct. So the final name stands for
+//! the whole dump, or does not exist. A failure or a crash leaves the temporary folder, which can
+//! be removed.
 
 use super::check::Checked;
 use super::format::{self, Line};

@@ -133,8 +133,8 @@ impl Source {
     }
 }
 
-/// Returns the rows. A row whose key is not above the key before it becomes an error that names its
-/// line.
+/// Returns the rows. If a row's key is not above the previous key, the row becomes an error that
+/// names the row's line.
 fn in_order(rows: &mut Rows<'_>) -> impl Iterator<Item = Result<Entry>> {
     let mut last: Option<Vec<u8>> = None;
     std::iter::from_fn(move || {

@@ -61,7 +61,7 @@ pub enum Event {
 
 /// Reads records one by one.
 pub trait Records {
-    /// Reads the next record. Returns it with its bytes in memory, or `None` at the end.
+    /// Reads the next record. Returns the record and its size in memory, or `None` at the end.
     ///
     /// # Errors
     /// The number of the record that cannot be read, and the reason.
@@ -253,8 +253,8 @@ impl<I: Read> Read for Bounded<I> {
     }
 }
 
-/// Reads the next line. Returns it without its end, with the bytes that it took in the input. Fails
-/// with the reason if the line has more than `bytes_max` bytes.
+/// Reads the next line. Returns the line without its end, and the number of bytes that the line
+/// took in the input. Fails with the reason if the line has more than `bytes_max` bytes.
 pub fn next_line(input: &mut impl BufRead, bytes_max: usize) -> Result<Option<(Vec<u8>, usize)>, String> {
     let mut line = Vec::new();
     let mut limited = input.take(bytes_max as u64 + 2);

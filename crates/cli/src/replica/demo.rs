@@ -1,10 +1,10 @@
 //! `replica demo`: runs three replicas on one machine, and kills the leader under load.
 //!
-//! This process starts three processes of its own program, loads lines of text with several
-//! clients, kills the leader (kill -9), waits for the next leader, restarts the killed replica, and
-//! compares every replica with the acknowledged lines. Only this process knows the acknowledged
-//! lines, from the answers to its clients. The replicas end when this process ends, even by a
-//! crash.
+//! This process starts three processes of its own program, and loads lines of text with several
+//! clients. It kills the leader (kill -9), waits for the next leader, and restarts the killed
+//! replica. At the end it compares every replica with the acknowledged lines. Only this process
+//! knows the acknowledged lines, from the answers to its clients. The replicas end when this
+//! process ends, even by a crash.
 
 use super::failed;
 use crate::help_files;

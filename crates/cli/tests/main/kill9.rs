@@ -1,10 +1,13 @@
 //! Kills the real program under load with kill -9, several times. The oracle is the list of
 //! acknowledgements that the program printed, read from its standard output until the pipe ends.
 //!
-//! After each kill the tests check four things: all acknowledged transactions are there; of the
-//! unacknowledged transactions at most those in flight are there, each of them complete, and
-//! without a gap after the acknowledged ones; `verify` finds no fault; and the database can be
-//! opened.
+//! After each kill the tests check four things:
+//!
+//! 1. All acknowledged transactions are there.
+//! 2. Of the unacknowledged transactions at most those in flight are there. Each of them is
+//!    complete, and there is no gap between them and the acknowledged ones.
+//! 3. `verify` finds no fault.
+//! 4. The database can be opened.
 
 use crate::program::{command, run_in, seeded};
 use katydid::{Database, EngineKind, Options, Table};

@@ -244,8 +244,8 @@ fn a_write_to_all_names_the_voters_that_lack_it_and_a_load_also_the_lines() {
     let lines = dir.path().join("fruit.tsv");
     std::fs::write(&lines, "apple\tred\nbanana\tyellow\nplum\tblue\n").unwrap();
     let load = format!("load fruit {} --batch 2", lines.display());
-    // If the machine is too slow for a majority to confirm in this time, the error is another one,
-    // and a longer time is tried.
+    // If the machine is too slow for a majority to confirm in this time, the outcome is unknown,
+    // and the test tries a longer time.
     let write = |words: &str| {
         let run = |wait| run(format!("replica {words} --at {at} --all --wait {wait}").split(' '));
         let is_unknown = |done: &Done| done.err.contains("is unknown");

@@ -37,8 +37,8 @@ fn what_is_measured_is_kept_and_what_was_cut_is_measured_again() {
     let dir = tempfile::tempdir().unwrap();
     reproduce(dir.path(), "aether --figure 7 --quick").expect(0);
     let (done, rows) = (dir.path().join("aether-7/done.json"), dir.path().join("aether-7/rows.csv"));
-    // No run would leave such rows; they meet one criterion, so that the report shows whether they
-    // were used.
+    // No run leaves such rows. They meet one criterion, so the report shows whether it was made
+    // from these rows.
     fs::write(&rows, "threads,parallel-counter,serial,central-counter\n1,10,9.5,10\n64,100,1,99\n").unwrap();
     let before = contents(dir.path());
     let out = reproduce(dir.path(), "aether --figure 7 --quick").expect(0);

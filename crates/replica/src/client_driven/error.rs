@@ -77,8 +77,8 @@ pub enum Error {
         /// The cause in the replica's words.
         why: String,
     },
-    /// A replica has lost its data or its table of answers, because it does not know a transaction
-    /// that was acknowledged to this session. Replace the replica by a copy of another one.
+    /// A replica does not know a transaction that was acknowledged to this session. So the replica
+    /// has lost its data or its table of answers. Replace the replica by a copy of another one.
     #[error(
         "replica {replica} at {address} has lost transaction {sequence} of this session: it remembers {last:?}"
     )]

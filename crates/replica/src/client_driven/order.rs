@@ -35,8 +35,8 @@ enum Hold {
 /// Reason why a key was not locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotLocked {
-    /// Another transaction holds the key, and this one holds a larger key: waiting could be a
-    /// deadlock.
+    /// Another transaction holds the key, and this transaction holds a greater key: waiting could
+    /// be a deadlock.
     Busy,
     /// A transaction whose outcome is unknown holds the key.
     Unknown(TransactionId),

@@ -1,9 +1,9 @@
 //! The server library: a replica that serves one database over TCP.
 //!
 //! One thread accepts connections. Each connection has a thread that reads a request, runs it,
-//! waits until its commit is durable, and answers. Commits of several connections share writes and
-//! syncs of the log as commits of local threads do; no other thread runs between a client and the
-//! log. Invariants:
+//! waits until its commit is durable, and answers. The connection's thread calls the database
+//! itself, so commits of several connections share writes and syncs of the log, as commits of local
+//! threads do. Invariants:
 //!
 //! 1. An answer `Committed` is sent only after the commit has the durability that the database was
 //!    opened with.

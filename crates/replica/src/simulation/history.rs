@@ -86,8 +86,8 @@ impl History {
         );
     }
 
-    /// Ends the history. If it has a folder, stores it there in the file `name.jsonl`. The outcomes
-    /// of open writes are unknown.
+    /// Ends the history. If the history has a folder, stores the history there, in the file
+    /// `name.jsonl`. The outcomes of open writes are unknown.
     pub fn store(&mut self, name: &str) {
         for (client, (call, values)) in std::mem::take(&mut self.open) {
             for (key, value) in values {
