@@ -243,8 +243,8 @@ pub(crate) fn dump_log(
 }
 
 /// Returns whether the directory has a control file. Fails if the directory holds something else
-/// than a database. This check comes before the lock is taken, because the lock is a file, which
-/// would be left in the directory.
+/// than a database. An opening makes this check before it takes the lock, because the lock is a
+/// file, which would be left in the directory. The opening repeats the check under the lock.
 fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<bool> {
     refuse_repairing(directory)?;
     let names = directory.list()?;

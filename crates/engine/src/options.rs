@@ -153,8 +153,8 @@ impl fmt::Display for Phase {
 /// A receiver of recovery's progress, called with the phase, the amount done, and the whole amount.
 /// The unit is bytes of log for analysis, redo and undo, and pages for restoring torn pages. For
 /// the memory engine the unit of the restore phase is bytes of its checkpoint. The memory engine
-/// reports redo from several threads, and its whole amount is an upper bound at first, which gets
-/// smaller as the ends of the log's streams are found.
+/// reports redo from several threads. The whole amount that it reports is an upper bound at first,
+/// and gets smaller as the ends of the log's streams are found.
 pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 
 /// Options for opening a database: five that a program sets, and [`AdvancedOptions`]. Take the
@@ -261,8 +261,8 @@ pub struct AdvancedOptions {
     /// ([`PagedOptions::page_method`](crate::PagedOptions::page_method)). The log's `log_id`
     /// becomes the id of a new database. Default: the default of [`LogOptions`](crate::LogOptions).
     /// With inserter `Chunked`, a crash may lose a commit that was not durable and keep a later
-    /// commit of another thread, if the later commit has neither seen nor replaced writes of the
-    /// lost one.
+    /// commit of another thread. This can happen only if the later commit has neither seen nor
+    /// replaced writes of the lost one.
     ///
     /// The `medium` is that of the log only; the rest of the database is always in files. A log in
     /// NVRAM has at least 64 pages, or 64 KiB in the memory engine. The memory engine divides the

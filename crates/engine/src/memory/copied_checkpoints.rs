@@ -3,7 +3,8 @@
 //! Any thread runs this code. `numbers` is a leaf latch. A copy holds `CheckpointSchedule::turn`
 //! while it adds the number of the checkpoint that the control file names. A checkpoint holds
 //! `turn` while it reads `numbers` and removes files. So all files of the checkpoints in `numbers`
-//! exist. After a crash the list is empty, and the next opening removes the files.
+//! exist. After a crash the list is empty, and the next opening removes the files of former
+//! checkpoints.
 
 use crate::latch::Mutex;
 

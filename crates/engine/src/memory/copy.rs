@@ -81,8 +81,8 @@ impl Engine {
 
 impl Engine {
     /// The greatest stamp in the checkpoint and in the log between `from` and a cut. The clock's
-    /// time would also be an upper bound. But the next opening does not know that time, and its
-    /// stamps may begin below it.
+    /// time would be an upper bound, too. But the next opening does not know the clock's time, and
+    /// may give stamps below it.
     fn greatest_stamp(&self, from: &[Lsn], cut: &[Lsn]) -> Result<CommitStamp> {
         let mut greatest = CommitStamp::new(self.trimmed_stamp.load(Ordering::Acquire));
         for ((stream, from), cut) in self.log.streams().iter().zip(from).zip(cut) {

@@ -7,8 +7,8 @@
 //! notes the end of each stream. The feed returns the round's records, those below the horizon,
 //! when all streams are durable up to the noted ends. Invariants:
 //!
-//! 1. The horizon is at most the bound of a reader that begins at the same moment, and at most the
-//!    stamp of each transaction whose versions are in place and that has not ended
+//! 1. The horizon is at most the bound of a reader that begins at the same moment. It is also at
+//!    most the stamp of each transaction that has versions in place and has not ended
 //!    (`Slots::in_flight_below`). A transaction that is still reading takes a new stamp before it
 //!    puts versions in place. So every record below the horizon lies below the ends, which are
 //!    noted afterwards.
@@ -119,8 +119,8 @@ pub(crate) struct MemoryFeed {
     engine: Arc<Engine>,
     followers: Vec<Follower>,
     /// Transactions up to this stamp were returned, or lie before the beginning of the feed. The
-    /// stamp is never above the greatest durable stamp, because the stamps of the next opening
-    /// begin there.
+    /// stamp is never above the greatest durable stamp: the next opening gives stamps from there
+    /// on, and a feed that goes on from this position must not skip them.
     stamp: CommitStamp,
     /// The greatest stamp that was read.
     seen: CommitStamp,

@@ -115,9 +115,9 @@ fn on_stream(stream: usize, work: impl FnOnce() + Send) {
     }
 }
 
-/// A checkpoint has noted the end of the first stream, but not yet that of the second, when a key
-/// is put through the first stream and removed through the second. So the put lies above the noted
-/// end of its stream, and the removal below. The removed key does not come back.
+/// A checkpoint has noted the end of the first stream, but not yet that of the second. At this
+/// moment a key is put through the first stream and removed through the second. So the put lies
+/// above the noted end of its stream, and the removal below. The removed key does not come back.
 #[test]
 fn a_removal_between_the_places_of_two_streams_stays() {
     let device = SimDevice::new(1);

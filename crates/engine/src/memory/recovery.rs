@@ -9,8 +9,8 @@
 //! 2. A version or deletion is applied only if it is newer than the present version of its key. So
 //!    the outcome does not depend on the order in which records are read, or on how often a record
 //!    is read.
-//! 3. The clock continues above every timestamp ever used, including those of records that did not
-//!    survive.
+//! 3. The clock continues above every timestamp in the checkpoint and in the log, including those
+//!    of records that are dropped.
 //!
 //! A crash during recovery has no effect, except that the log's streams have counted one more
 //! opening.
@@ -41,7 +41,7 @@ pub(super) struct Recovered {
     pub(super) tables: BTreeMap<String, TableId>,
     /// Exclusive limit of the table ids in use.
     pub(super) next_table: u32,
-    /// The greatest timestamp of the last checkpoint; zero if there is none.
+    /// Upper bound of the timestamps in the last checkpoint; zero if there is none.
     pub(super) checkpointed: u64,
 }
 

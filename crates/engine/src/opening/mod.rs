@@ -17,11 +17,12 @@
 //!   the gate, and releases the directory's lock.
 //!
 //! A *call* may append to the log, change pages or files, or acknowledge something. A *visit* is a
-//! part of an operation, during which the operation may reach the device. Visits are: reading a
-//! page that is not in memory, with the write-back that makes room for the page, and a checkpoint
-//! that a writer needs. Reads from memory are not counted, because counting would be a large part
-//! of their cost. Such reads touch no file, and closing ends their waits. Commit futures and
-//! sessions wait in the log only, and the log's own `close` ends these waits.
+//! part of an operation, during which the operation may reach the device. Examples of visits:
+//! reading a page that is not in memory, with the write-back that makes room for the page; a
+//! checkpoint that a writer needs; the steps of a copy that use the log. Reads from memory are not
+//! counted, because counting would be a large part of their cost. Such reads touch no file, and
+//! closing ends their waits. Commit futures and sessions wait in the log only, and the log's own
+//! `close` ends these waits.
 //!
 //! Invariants:
 //!

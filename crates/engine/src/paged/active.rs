@@ -12,7 +12,7 @@
 //!    which the capture waits.
 //! 2. A transaction whose commit record lies below the begin record is never captured as active,
 //!    because its writer has updated the slot before the capture (invariant 1).
-//! 3. `first` of an occupied slot is at or below every record of its transaction, so undo finds all
+//! 3. `first` of an occupied slot is at or below every record of its transaction. So undo finds all
 //!    it needs in a log that begins at or below the least `first`.
 //! 4. Records that one thread appends are in the log in the order of the appends, because a thread
 //!    always appends through the same session. With fewer sessions than shards, several shards
@@ -48,7 +48,7 @@ pub(crate) struct SlotState {
     pub(crate) first: Lsn,
     pub(crate) last: Lsn,
     pub(crate) committed: bool,
-    /// Overflow chains that a committed transaction has not freed yet.
+    /// First pages of the overflow chains and trees that a committed transaction has not freed yet.
     pub(crate) chains: Vec<u64>,
 }
 

@@ -3,8 +3,7 @@
 //! `CacheSize::of` is a pure function; the thread that opens the database calls it. A size in the
 //! options is used as it is. Without a size in the options, the cache takes a share of the memory
 //! that this process may use. With buffered I/O the share is smaller, because the system's page
-//! cache uses the memory that the store leaves to it, and keeps pages there that are not in the
-//! store's cache.
+//! cache keeps further pages in the memory that the store leaves to it.
 
 use katydid_device::Method;
 

@@ -240,8 +240,9 @@ impl Engine {
         let _turn = self.schedule.turn.lock();
         if is_needed() {
             if self.log.is_bounded() {
-                // Every dirty page retains the log from its recovery LSN on. So `flush_all` waits
-                // for the pages whose latches other threads hold, and writes them back, too.
+                // Every dirty page retains the log from its recovery LSN on. So this calls
+                // `flush_all`, which also waits for the pages whose latches other threads hold, and
+                // writes them back.
                 self.pool.flush_all()?;
             } else {
                 self.pool.flush_older(self.log.reserved())?;

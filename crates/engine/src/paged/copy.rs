@@ -315,8 +315,8 @@ impl Writer<'_, '_> {
 /// among them. Page 0 is made anew for the copy's id, and does not count as changed.
 ///
 /// With `Background::Threads` a second thread reads up to [`CHUNKS_AHEAD`] chunks ahead of the
-/// chunk that the caller writes, so that the source and the device of the copy work at the same
-/// time. The second thread has ended when the function returns. If it cannot be started, the caller
+/// chunk that the caller writes. So the source and the device of the copy work at the same time.
+/// The second thread has ended when the function returns. If it cannot be started, the caller
 /// itself reads.
 fn copy_pages(reader: Reader<'_>, writer: Writer<'_, '_>, background: Background) -> Result<()> {
     let buffer = || AlignedBuffer::new_zeroed(CHUNK);

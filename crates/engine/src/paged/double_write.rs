@@ -20,9 +20,10 @@
 //!    this way. So if the area has a valid copy of a page, no newer version of that page was
 //!    written in place, not even in part.
 //! 4. A valid header names an end of the log that was durable before the header was written. That
-//!    end is at or above every record whose change is in a page of this opening's batches, so a log
-//!    that ends below it is damaged. The log's own recovery cannot detect this, because damage to
-//!    the last records of a log that was not closed looks like a torn write.
+//!    end is at or above every record whose change is in a page that the same opening has written
+//!    back. So a log that ends below the named end is damaged. The log's own recovery cannot detect
+//!    this, because damage to the last records of a log that was not closed looks like a torn
+//!    write.
 //!
 //! The result of a crash depends on the step in which it strikes:
 //!

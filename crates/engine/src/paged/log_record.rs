@@ -5,7 +5,7 @@
 //!
 //! The payload of each kind:
 //!
-//! - `COMMIT`: nothing, or the overflow chains to free: `u64` first page of each.
+//! - `COMMIT`: nothing, or the overflow chains and trees to free: `u64` first page of each.
 //! - `END`: nothing. The transaction needs nothing more from recovery.
 //! - `COMPENSATION`: `undo_next u64`, `kind u8`, 7 zeros, then the payload of the change of that
 //!   kind.

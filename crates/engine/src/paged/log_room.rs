@@ -134,9 +134,9 @@ impl Engine {
                 let (used, limit) = used_and_limit(&self.log);
                 return Err(self.log_full(used, limit));
             }
-            // The thread polls. A transaction that ends wakes no thread here, because each one
-            // would have to look for waiting threads, which seldom exist. (A park with a time limit
-            // could consume an unpark token of the program's own executor.)
+            // The thread polls. A transaction that ends wakes no thread here: otherwise each ending
+            // transaction would have to look for waiting threads, which seldom exist. (A park with
+            // a time limit could consume an unpark token of the program's own executor.)
             std::thread::sleep(LOOK);
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! Opening a paged database: creation, restart, and the end.
 //!
 //! Runs on the thread that opens or closes the database. Each step relies only on the steps before
-//! it. [`crate::open`] takes the first steps. The steps in this file are, in order: restore torn
-//! pages, check the identity of the database file, open the log and check its identity, analyse the
-//! log, redo changes, load the free pages, undo transactions, take a checkpoint, end unfinished
-//! bulk loads. Other threads see the database only after the last step.
+//! it. [`crate::open`] takes the first steps. For a database that exists, the steps in this file
+//! are, in order: restore torn pages, check the identity of the database file, open the log and
+//! check its identity, analyse the log, redo changes, load the free pages, undo transactions, take
+//! a checkpoint, end unfinished bulk loads. Other threads see the database only after the last
+//! step.
 
 use crate::checkpoint_schedule::{CheckpointSchedule, Taker, TakesCheckpoints};
 use crate::control::{Control, ControlFile};

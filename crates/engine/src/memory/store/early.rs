@@ -3,9 +3,9 @@
 //!
 //! The transaction's thread runs this check. A transaction whose reads have changed cannot commit,
 //! even at a later timestamp. A transaction that fails here does not affect other transactions: it
-//! leaves no version to wait for, no record of a key to be inserted, and no raised read timestamp
-//! (`rts`) that would refuse a writer with an earlier timestamp. The check differs from the paper
-//! in two points:
+//! leaves no version to wait for, and no record of a key to be inserted. Nor does it raise a read
+//! timestamp (`rts`), which would refuse a writer with an earlier timestamp. The check differs from
+//! the paper in two points:
 //!
 //! 1. Scanned intervals are checked only at validation, because the index keeps timestamps, not
 //!    versions.

@@ -262,7 +262,7 @@ impl Chain {
             _ if head.rts > timestamp => ConflictCause::Overtaken(head.rts),
             _ => return None,
         };
-        // The state is read last, because it lies in other memory and mostly need not be read.
+        // The state is read last, because it lies in other memory and usually need not be read.
         matches!(head.state(), TxnState::PreCommitted | TxnState::Committed).then_some(cause)
     }
 

@@ -93,8 +93,8 @@ pub(crate) struct Mark(usize);
 pub(crate) struct ActiveTxn {
     pub(super) open: Open,
     pub(super) access: Access,
-    /// The transaction's id. A writer also commits at this timestamp, unless the writer is
-    /// overtaken.
+    /// The timestamp with which the transaction began, which is also its id. A writer commits at
+    /// this timestamp; a writer that is overtaken takes a new one first.
     pub(super) timestamp: Timestamp,
     /// The transaction reads versions below this timestamp.
     pub(super) bound: Timestamp,

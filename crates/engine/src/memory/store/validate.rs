@@ -2,17 +2,17 @@
 //!
 //! The order is that of Cicada (section 3.4). First, versions with an undecided status are put on
 //! top of their chains. Then each read is checked once more, and its `rts` is raised. Suppose that
-//! each of two transactions has read a key that the other writes. Then the transaction that checks
-//! its reads later finds the other's version, unless it has raised the `rts` before; in that case
-//! the raised `rts` refuses the version. Invariants:
+//! each of two transactions has read a key that the other writes. Then the one with the later
+//! timestamp either finds the other's version when it checks its reads, or raises an `rts` that
+//! refuses this version afterwards. Invariants:
 //!
 //! 1. A transaction is validated at one timestamp. All its versions have this timestamp, and all
 //!    its reads are of the last versions below it.
 //! 2. A transaction that is too late for its timestamp takes a new one, but only while none of its
 //!    versions is in place. Its reads are checked after it has its final timestamp.
-//! 3. Versions in place have an owner. When the owner is dropped, also by a panic, it removes the
-//!    versions. The owner is first [`Installing`], then [`Validated`]. Without an owner other
-//!    transactions would wait forever for the status of such versions.
+//! 3. Versions in place have an owner, first [`Installing`], then [`Validated`]. If the owner is
+//!    dropped before it has decided their status, also by a panic, it removes the versions. Without
+//!    an owner other transactions would wait forever for the status of such versions.
 //! 4. A [`Validated`] transaction can commit or abort; it aborts if it is dropped. The clock has
 //!    passed the timestamp of a validated transaction, so a transaction that begins after the
 //!    acknowledgement has a greater timestamp.

@@ -216,7 +216,8 @@ fn a_load_without_its_table_is_freed() {
     assert_eq!(space.pages - space.free, 3, "header, map and catalog");
 }
 
-/// The pages of a load are pages that the table had before, and a view reads beside the load.
+/// A load takes pages that the table had before. A view that reads during the load sees none of the
+/// load's keys.
 #[test]
 fn a_view_sees_no_key_of_a_load_by_an_old_way_to_its_page() {
     let mut options = options(Access::ReadWrite);

@@ -115,8 +115,9 @@ fn slotted(page: &[u8]) -> Result<(), FaultReason> {
 
 type KeyOf = fn(&[u8], &[u8], u16) -> Result<std::ops::Range<usize>, FaultReason>;
 
-/// Checks that every cell lies in the heap and can be decoded, that its key is in order and between
-/// the fences, that no two cells overlap, and that cells and garbage fill the heap.
+/// Checks that every cell lies in the heap and can be decoded, and that its key is in order and
+/// between the fences. Also checks that no two cells overlap, and that cells and garbage fill the
+/// heap.
 fn cells(page: &[u8], key_of: KeyOf) -> Result<(), FaultReason> {
     let (start, end) = (header::heap_start(page), slots::heap_end(page));
     let (lower, upper) = (slots::lower_fence(page), slots::upper_fence(page));

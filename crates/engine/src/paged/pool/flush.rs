@@ -5,7 +5,7 @@
 //!
 //! - (1) copy each page under its shared latch, leaving out pages whose latch is held exclusively,
 //!   and mark the copied pages as being written back;
-//! - (2) make the log durable up to the last record that changed any of these pages;
+//! - (2) make the log durable up to the end of the last record that changed any of these pages;
 //! - (3) write the copies by way of the double-write area, and unmark the pages.
 //!
 //! A page that is changed again between (1) and (3) is dirty again, with a recovery LSN of its own.

@@ -202,9 +202,9 @@ impl Index {
         }
     }
 
-    /// Adds to `out` those records of an interval that lie in its lowest leaf, and raises the `rts`
-    /// of the leaf's gaps in the interval to `rts`. The call does both under one latch, so each key
-    /// is either found now, or inserted only at a later timestamp.
+    /// Adds to `out` those records of an interval that lie in its lowest leaf. Also raises the
+    /// `rts` of the leaf's gaps in the interval to `rts`. The call does both under one latch, so
+    /// each key is either found now, or inserted only at a later timestamp.
     pub(super) fn pass(
         &self,
         from: Bound<&[u8]>,
