@@ -9,10 +9,12 @@
 //! | `log_record` | a transaction's writes as bytes |
 //! | `checkpoint/`, `checkpoints` | the files of a checkpoint; taking a checkpoint |
 //! | `verify`, `dump`, `stat` | checking a database; showing its log; its counters |
-//! | `copy` | copying a database while transactions run |
+//! | `copy`, `copied_checkpoints` | copying a database while transactions run |
 //! | `rewind` | bringing a copy back to a stamp |
+//! | `feed` | the committed transactions in the order of their stamps |
+//! | `load` | bulk loads |
 //! | `open`, `recovery` | opening: the last checkpoint, then the log |
-//! | `writers` | the sessions of the log |
+//! | `writers`, `log_room` | the sessions of the log; room in the log |
 //! | `threads` | running work on several threads |
 //!
 //! `docs/recovery.md` argues which transactions are durable, and what a crash leaves.
