@@ -2,8 +2,8 @@
 //!
 //! Any task may call the storage. Truncating blocks the calling task for a sync. Purging is a
 //! future that waits for a sync, and then blocks for a write of the control file. Reading blocks
-//! for the device if entries are not in memory. Appending blocks only for room in the log buffer.
-//! Saving a vote is a future that waits for the sync.
+//! for the device if entries are not in memory. Appending blocks only for room in the log buffer,
+//! or until a segment is prepared. Saving a vote is a future that waits for the sync.
 
 use crate::log::RaftLog;
 use crate::pieces::{PIECE_BYTES, Pieces};

@@ -51,7 +51,7 @@ pub struct Stretch {
 pub struct RecordMark {
     /// Start of the record.
     pub lsn: Lsn,
-    /// Checksum of the record, which covers its position, its incarnation and its payload.
+    /// Checksum of the record, which covers its incarnation and its payload, but not its position.
     pub sum: u32,
 }
 

@@ -35,7 +35,7 @@ use std::task::{Context, Poll, Waker, ready};
 ///
 /// A worker thread of the log calls the wakers, one after another. The thread holds no latch of the
 /// log, and never writes or syncs for others. A waker may use the log, wait for it, or drop its
-/// last handle. A waker that blocks delays the wakers behind it on this stream, and no commit. A
+/// last handle. A waker that blocks delays the wakers behind it on this stream, but no commit. A
 /// waker that panics delays nothing. The first future that has to wait starts the thread; if the
 /// system cannot start one, polling blocks instead.
 #[must_use = "a future does nothing unless polled; drop it if no notification is needed"]

@@ -23,9 +23,9 @@ pub struct ConsumerStat {
     pub mark: u64,
     /// The acknowledged position in each stream.
     pub from: Vec<Lsn>,
-    /// Maximum lag in bytes.
+    /// Maximum number of bytes that the consumer may be behind the end of the log.
     pub bytes_max: u64,
-    /// Lag in bytes, over all streams.
+    /// Number of bytes that the consumer is behind the end of the log, over all streams.
     pub behind: u64,
     /// True if the consumer was too far behind, so that the log was trimmed above its position.
     pub is_lost: bool,

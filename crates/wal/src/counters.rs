@@ -10,7 +10,8 @@ use katydid_kernels::sync::SyncTally;
 pub struct Counters {
     /// Writes to segments; a write takes one or more system calls.
     pub writes: u64,
-    /// Writes and syncs that made more bytes durable.
+    /// Durable writes and syncs. A sync that a protocol repeats counts, although it makes no more
+    /// bytes durable.
     pub syncs: u64,
     /// Bytes handed to the device, rewritten partial blocks and padding included.
     pub bytes_written: u64,
@@ -40,8 +41,8 @@ pub struct Counters {
     /// Nanoseconds that threads had waited for the thread that syncs for their slot. This time is
     /// part of `completion_ns`.
     pub slot_wait_ns: u64,
-    /// Nanoseconds of the writes and syncs that made something durable. If writes overlap in time,
-    /// each of them counts in full.
+    /// Nanoseconds of the durable writes and the syncs. If writes overlap in time, each of them
+    /// counts in full.
     pub sync_ns: u64,
     /// Bytes of the log on their way to durability, integrated over time. `byte_ns / bytes_synced`
     /// is the mean time in nanoseconds from a byte's reservation to its durability (Little's law).

@@ -25,7 +25,8 @@ pub enum Error {
         #[source]
         cause: device::Error,
     },
-    /// The device has no room for more segments. Calls succeed again when there is room.
+    /// The device has no room for more segments, or a log in NVRAM is full. Calls succeed again
+    /// when there is room.
     #[error("the log's device has no space left")]
     NoSpace,
     /// A record or a reserve of more bytes than the format allows, or than an empty log in NVRAM
@@ -90,7 +91,8 @@ pub enum Error {
         /// The consumer's name.
         name: String,
     },
-    /// A device call failed, and the log remains usable.
+    /// A device call failed on which no commit waited. After a failed write or sync the log is
+    /// shut, and later calls return [`Error::Poisoned`].
     #[error(transparent)]
     Device(device::Error),
     /// Reading the log failed.

@@ -291,8 +291,8 @@ pub struct Stamped<'a> {
 }
 
 impl Log {
-    /// Splits the body of a stamped record of `stream`, which a follower has returned, into its
-    /// parts.
+    /// Splits the body of a stamped record into its parts. A follower of `stream` has returned the
+    /// record.
     ///
     /// # Errors
     /// [`ReadError::Corrupt`] if the body is not that of a stamped record.

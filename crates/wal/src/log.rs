@@ -4,7 +4,8 @@
 //! each worker appends to a stream of its own, and workers share no word of memory (P-WAL; Cicada +
 //! P-WAL, section III). A record names the positions in other streams that its transaction depends
 //! on, and from these alone recovery decides which records survive (`head.rs`, `docs/recovery.md`).
-//! The log does not order transactions: a program replays them in the order of their commit stamps.
+//! The log does not order transactions: a program orders the replayed transactions by their commit
+//! stamps.
 //!
 //! Differences from the papers: in section III-A of Cicada + P-WAL a shared counter numbers the
 //! records; this log has no such counter. A committer waits for the streams that it depends on; in
@@ -179,7 +180,8 @@ impl Log {
 
     // ---- waiting
 
-    /// Returns whether the position is durable. Costs one load.
+    /// Returns whether the position is durable. Costs one load in a log in files, and a scan of the
+    /// inserter in NVRAM.
     ///
     /// # Panics
     /// If the log does not have the stream of `at`. All functions that take a position panic in

@@ -157,8 +157,8 @@ impl Default for FileOptions {
 
 impl FileOptions {
     /// Returns the default ring size for a log that this number of processors appends to: 256 KiB
-    /// for each processor, at least 2 MiB and at most 64 MiB. One half of the ring is filled while
-    /// the other is written.
+    /// for each processor, at least 2 MiB and at most 64 MiB, rounded up to a power of two. One
+    /// half of the ring is filled while the other is written.
     pub fn ring_bytes_for(processors: usize) -> usize {
         BufferSizes::ring_bytes_for(processors)
     }

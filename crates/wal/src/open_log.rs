@@ -169,7 +169,8 @@ impl OpenLog {
 
     // ---- waiting
 
-    /// Returns the position below which everything in the stream is durable. Costs one load.
+    /// Returns the position below which everything in the stream is durable. Costs one load in a
+    /// log in files, and a scan of the inserter in NVRAM.
     #[inline]
     pub(crate) fn durable(&self, stream: StreamId) -> Lsn {
         let core = self.core(stream);
@@ -178,7 +179,7 @@ impl OpenLog {
     }
 
     /// Returns the position below which everything in the stream was handed to the operating
-    /// system. Costs one load.
+    /// system. Costs the same as [`OpenLog::durable`].
     #[inline]
     pub(crate) fn written(&self, stream: StreamId) -> Lsn {
         let core = self.core(stream);

@@ -40,7 +40,8 @@ impl Session {
 
     /// Appends a record. When this returns, the record is in the log's memory
     /// ([`Durability::Buffered`]). The record becomes durable when a caller waits for that or
-    /// requests it. The call never waits for a sync, but may wait for a write if the ring is full.
+    /// requests it. The call never waits for a sync of records, but may wait for a write if the
+    /// ring is full, or until a segment is prepared.
     ///
     /// # Errors
     /// See [`AppendError`]. After an error no reader returns any part of the record.

@@ -36,8 +36,8 @@ pub struct Truncation {
 }
 
 impl Stream {
-    /// Drops every record that starts at `position` or above and was appended before this call.
-    /// `position` is the start of the first record to drop ([`Appended::lsn`]), the end of the last
+    /// Drops every record whose LSN is `position` or above and that was appended before this call.
+    /// `position` is the LSN of the first record to drop ([`Appended::lsn`]), the end of the last
     /// record to keep, or [`Stream::durable`]. The truncation is durable when this returns: no
     /// crash brings a dropped record back. The call blocks for a sync, so it should be rare.
     ///

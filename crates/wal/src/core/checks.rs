@@ -36,7 +36,8 @@ fn threads_append_and_wait(inserter: InserterKind, sync: SyncKind) {
             scope.spawn(move || {
                 let mut session = log.session().expect("session");
                 for number in 0..SIZE.1 {
-                    // Small records reserve by `fetch_add`, large ones by `compare_exchange`.
+                    // With inserter `marks`, small records reserve by `fetch_add`, large ones by
+                    // `compare_exchange`.
                     let bytes = vec![number; if number % 3 == 0 { 3000 } else { 100 }];
                     let end =
                         session.append(&Append::new(Kind::USER, &[&bytes]).txn(thread)).expect("append").end;

@@ -38,7 +38,7 @@ use writer::Writer;
 struct Files {
     segments: Arc<SegmentStore>,
     writer: Writer,
-    /// Segments that are kept prepared ahead of the reserved frontier.
+    /// Number of segments that are kept prepared ahead of the reserved frontier.
     spare_segments: u64,
     /// True in a log of several streams, some of which may never be used: nothing is prepared ahead
     /// until the stream has left its first segment.

@@ -43,9 +43,9 @@ pub(super) struct Writer {
     /// The writes under way. A thread holds this leaf latch for a moment when it plans a write and
     /// when a write has ended.
     leader: Mutex<LeaderState>,
-    /// A copy of the block that holds the filled frontier; a write of that block takes the bytes
-    /// from this copy. One thread at a time writes the block, and holds this latch meanwhile. Taken
-    /// before `leader`.
+    /// A copy of the last block of a write that ends within a block; the write takes the bytes of
+    /// that block from this copy. One thread at a time makes such a write, and holds this latch
+    /// meanwhile. Taken before `leader`.
     tail: Mutex<AlignedBuffer>,
     /// A thread holds this latch during a sync. Taken before `leader`.
     syncing: Mutex<()>,

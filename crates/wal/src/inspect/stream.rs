@@ -37,7 +37,7 @@ pub struct StreamInspection {
     /// Kind of log. A log in NVRAM has no segments. A log of kind `NvDirect` shows only the records
     /// below the first hole, until it has been opened.
     pub kind: LogKind,
-    /// Size of each segment file, or of the ring in NVRAM, in bytes.
+    /// Size of the largest segment files, or of the ring or heap in NVRAM, in bytes.
     pub segment_bytes: u64,
     /// All segment files, by position.
     pub segments: Vec<SegmentReport>,

@@ -21,8 +21,8 @@
 //!    above the hole. With `chunked` a waiter therefore waits until there are no holes below its
 //!    own record.
 //! 4. After the scan or the last fence, and before it acknowledges anything, the medium asks a
-//!    simulated memory whether the memory has crashed. Bytes that were persisted too late are
-//!    therefore not acknowledged.
+//!    simulated memory whether the memory has crashed. Bytes that the memory was to persist after
+//!    its crash are therefore not acknowledged.
 //! 5. A thread that requests durability without waiting persists the records itself, if no other
 //!    thread is persisting, or copying below the requested position. If another thread is, the
 //!    requesting thread tries 16 times, and then leaves the request to the syncer, because a thread

@@ -9,8 +9,8 @@
 //!    log is untrimmed or trimmed, and no byte of it is overwritten.
 //! 2. Bytes are copied out under `start`, which trimming takes exclusively: no append overwrites
 //!    bytes that are being read.
-//! 3. Readers see `[start, readable)`, all of which is persisted and stays as it is; other
-//!    positions read as zeros.
+//! 3. Readers see `[start, readable)`, all of which is persisted and stays as it is. Other
+//!    positions read as zeros in a ring, and have no bytes in a log with entries.
 
 use super::apart::Apart;
 use super::entries::ENTRY;
@@ -132,7 +132,7 @@ impl Memory {
 pub(crate) struct NvStore {
     memory: Memory,
     kind: LogKind,
-    /// A thread holds this lock shared to read the ring, and exclusively to move the start.
+    /// A thread holds this lock shared to read records, and exclusively to move the start.
     start: RwLock<Lsn>,
     /// Raised (Release) by threads that trim, and by threads that ask how far they may read; read
     /// (Acquire) by readers.

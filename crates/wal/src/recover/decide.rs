@@ -74,7 +74,7 @@ pub(crate) enum FilesVerdict {
 /// Decides whether the records can be read.
 ///
 /// Files of a program of another version are not judged further. A foreign segment is reported
-/// before a missing one, because it says more: files of another log were copied here. A missing
+/// before a missing one, because it shows that files of another log were copied here. A missing
 /// segment is reported before a corrupt one, because restoring files comes before repairing them.
 pub(crate) fn judge_files(
     control: ControlFound,

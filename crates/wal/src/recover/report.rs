@@ -53,6 +53,6 @@ pub struct RecoveryReport {
     pub records: u64,
     /// Number of bytes that were read to find the end.
     pub scanned_bytes: u64,
-    /// Size of each segment file, or of the ring in NVRAM, in bytes.
+    /// Size of the largest segment files, or of the ring or heap in NVRAM, in bytes.
     pub segment_bytes: u64,
 }

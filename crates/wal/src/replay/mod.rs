@@ -1,10 +1,10 @@
 //! Replaying: reading the records that an opening found, all streams in parallel.
 //!
-//! One thread reads each stream, and reads ahead; at most as many threads run as there are
-//! processors. The caller's visitor runs on these threads and on appliers (`deal`). Opening has
-//! walked over all streams, so the replay knows which records are kept before it reads the first
-//! record. No record therefore waits for another stream, and memory is a few windows and batches
-//! whatever the log contains. A caller may instead replay while the log is opened
+//! One thread reads each stream, and reads ahead; at most as many streams are read at once as there
+//! are processors. The caller's visitor runs on the reading threads and on appliers (`deal`).
+//! Opening has walked over all streams, so the replay knows which records are kept before it reads
+//! the first record. No record therefore waits for another stream, and memory is a few windows and
+//! batches whatever the log contains. A caller may instead replay while the log is opened
 //! (`while_opening`), which saves one reading of the log. Rules:
 //!
 //! 1. Only records from before this opening are read: they are durable, and never change.

@@ -42,7 +42,7 @@ type ReadPiece = (AlignedBuffer, usize);
 #[derive(Debug)]
 struct Lane {
     pieces: Receiver<ReadPiece>,
-    /// Returns the memory of pieces to the lane.
+    /// The channel that returns the memory of pieces to the lane.
     used: Sender<AlignedBuffer>,
 }
 

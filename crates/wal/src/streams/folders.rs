@@ -1,7 +1,7 @@
 //! The streams' folders: finding those of a complete log, and making those of a log that is being
 //! made. A log of one stream lies in the log's own folder.
 //!
-//! One thread runs this code, when a log is opened. It changes no existing file.
+//! One thread runs this code, when a log is opened. This code changes no existing file.
 
 use super::control::{CreationState, STREAMS_NAME, StreamsState};
 use super::opening::of_stream;

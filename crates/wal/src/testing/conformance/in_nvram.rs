@@ -1,5 +1,5 @@
-//! Rules of logs in NVRAM: the log has no space but its ring, and only a trim makes room in the
-//! ring.
+//! Rules of logs in NVRAM: the memory of such a log has a fixed size, and only a trim makes room in
+//! it.
 
 use super::records::{Numbers, check_threads, payload, read_all, record};
 use super::setup::{MakeLog, Sizes, memory, small};
