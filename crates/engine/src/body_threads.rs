@@ -49,7 +49,7 @@ pub(crate) trait Job: Send + Sync {
     fn run(&self);
 }
 
-/// Position of a job among the waiting jobs.
+/// Serial number of a submitted job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
@@ -171,7 +171,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Runs jobs until the threads are stopped: the main function of a body thread.
+    /// The main function of a body thread: runs jobs until the threads are stopped and no job
+    /// waits.
     fn run(self: Arc<Self>) {
         MINE.with(|mine| *mine.borrow_mut() = Some(self.clone()));
         let mut state = self.state.lock();

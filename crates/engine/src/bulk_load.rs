@@ -15,15 +15,15 @@ impl Database {
     /// Fills an empty table with `entries`, whose keys ascend. The table gets all entries or none.
     /// Returns the number of entries, which are durable when the call returns.
     ///
-    /// A load is the fastest way to fill a table. In the paged engine it builds full pages one
-    /// after the other and logs pages instead of keys. The load's memory does not grow with the
-    /// number of entries, and the load does not keep the log from being trimmed. Until the load
-    /// ends the table is empty for read views and locked for all other transactions. In the memory
-    /// engine a load is one transaction that inserts all entries.
+    /// A load is the fastest way to fill a table. Paged engine: the load builds full pages one
+    /// after the other and logs pages instead of keys. Its memory does not grow with the number of
+    /// entries, and it does not keep the log from being trimmed. Until the load ends, the table is
+    /// empty for read views and locked for all other transactions. Memory engine: the load is one
+    /// transaction that inserts all entries.
     ///
     /// A crash before the end leaves the table empty; the next opening frees the pages that the
-    /// load has written. Read views that are open before the end of the load go on seeing an empty
-    /// table.
+    /// load has written (paged engine). Read views that are open before the end of the load go on
+    /// seeing an empty table.
     ///
     /// For a load, the feed of the paged engine has one
     /// [`Change::TableLoaded`](crate::Change::TableLoaded) instead of the entries.

@@ -31,8 +31,8 @@ pub enum OldVersions {
     /// A replaced version is kept until no transaction can read it any more.
     #[default]
     UntilUnread,
-    /// A replaced version is also kept until all log records with an earlier timestamp than the
-    /// replacing version's are durable (Cicada with P-WAL, section III-C). When memory is full, the
+    /// A replaced version is also kept until all log records with a timestamp below that of the
+    /// replacing version are durable (Cicada with P-WAL, section III-C). When memory is full, the
     /// rule `UntilUnread` applies.
     UntilDurable,
 }

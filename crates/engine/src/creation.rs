@@ -1,9 +1,9 @@
 //! Distinguishes an interrupted creation from a database that has lost its control file.
 //!
 //! A thread that finds no control file runs this code, which only reads. An opening that would make
-//! a database runs it with the directory's lock. In both cases the directory has no control file: a
-//! creation makes this file last. An opening begins an interrupted creation again, and writes over
-//! everything in the directory. A database that has lost its control file must not be changed.
+//! a database runs it with the directory's lock. An interrupted creation leaves no control file,
+//! because a creation makes this file last. An opening begins such a creation again, and writes
+//! over everything in the directory. A database that has lost its control file must not be changed.
 //!
 //! Rules:
 //!

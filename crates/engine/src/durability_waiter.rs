@@ -13,7 +13,7 @@
 //!
 //! 1. Each pending transaction is passed once to the engine's `on_durable`, which waits for the
 //!    log. Transactions are passed in the order of the calls of `enqueue`.
-//! 2. The queue is drained before the thread ends, and nothing is put in it after that: a later
+//! 2. The thread drains the queue before it ends, and no transaction is queued after that: a later
 //!    committing thread ends its own transaction.
 //! 3. A panic while one transaction is ended shuts the engine off, because the locks or versions of
 //!    that transaction may never be released. The thread goes on with the other transactions.

@@ -1,7 +1,7 @@
 //! One engine made of two: each value is a value of the first engine or of the second.
 //!
-//! A value stores the value of the first or second engine inline. A call costs one predictable
-//! branch, and neither an allocation nor a virtual call (docs/adr/0030).
+//! An [`Either`] stores the value of its engine inline. A call costs one predictable branch, and
+//! neither an allocation nor a virtual call (docs/adr/0030).
 //!
 //! A value of one engine is never passed to the other engine, because the public handles refuse
 //! values of another opening ([`crate::engine`]). If a call got a value of the other engine all the

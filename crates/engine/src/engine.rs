@@ -188,8 +188,8 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     fn get(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// Returns what `get` returns, without a copy if the engine can.
     fn lend(&mut self, table: &Self::Table, key: &[u8]) -> Result<Option<Self::Lent>>;
-    /// Returns the values of `keys`, which ascend, in their order. The transaction locks the keys
-    /// in this order. See [`crate::Transaction::multi_get`].
+    /// Returns the values of `keys`, in the same order. The keys ascend. The transaction locks the
+    /// keys in this order. See [`crate::Transaction::multi_get`].
     fn multi_get(&mut self, table: &Self::Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         keys.iter().map(|key| self.get(table, key)).collect()
     }

@@ -28,7 +28,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ConflictKind {
     /// The transactions waited for each other, and this one was chosen to roll back.
     Deadlock,
-    /// The lock was not granted within `Options::lock_wait`.
+    /// The other transaction did not release its lock (paged engine), or did not end (memory
+    /// engine), within `Options::lock_wait`.
     Timeout,
     /// A key that the transaction has read or passed over was changed before its commit (memory
     /// engine).

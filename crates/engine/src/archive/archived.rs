@@ -2,10 +2,10 @@
 //! reads bytes of the log by stream and position.
 //!
 //! Any thread may call this code. `held` is a leaf latch. A thread holds the latch while it reads
-//! one stretch from the stretch's file. No file is written. Checksums are compared before contents
-//! are used. The checksums of heads are compared when the archive is opened. The checksums of log
-//! bytes are compared when the bytes are read; if the log has several streams, [`Archived::check`]
-//! compares them beforehand.
+//! stretches from their files. No file is written. Checksums are compared before contents are used.
+//! The checksums of heads are compared when the archive is opened. The checksums of log bytes are
+//! compared when the bytes are read; if the log has several streams, [`Archived::check`] compares
+//! them beforehand.
 
 use super::format::{HEAD, Head, STRETCH_BYTES, StretchHead, positions, sum_of};
 use crate::Lsn;
@@ -171,7 +171,8 @@ impl Archived {
         &self.places
     }
 
-    /// The stretches before the first gap to whose end a database can be restored.
+    /// The stretches up to the first gap that end at a cut, so that a database can be restored to
+    /// their ends.
     pub(crate) fn cuts(&self) -> impl Iterator<Item = &LocatedStretch> {
         self.places.iter().filter(|place| place.at.is_cut() && place.ends_within(&self.ends))
     }

@@ -120,7 +120,8 @@ struct Round {
 
 impl Database {
     /// Returns the archiver of this name. A new archiver begins at the start of the log. An
-    /// existing one continues after its last acknowledgement, in this opening and in later ones.
+    /// existing archiver continues after its last acknowledgement, in this opening and in later
+    /// ones.
     ///
     /// The database keeps the log for an archiver that is at most `bytes_max` bytes behind the end
     /// of the log. Writers and checkpoints never wait for an archiver. An archiver that is farther
@@ -381,7 +382,7 @@ impl LogArchiver {
         Ok(LogStretch { at: StretchHead { head, parts }, bytes })
     }
 
-    /// Returns the next stretch; blocks until more log is durable.
+    /// Returns the next stretch; blocks until there is one.
     ///
     /// # Errors
     /// Those of [`LogArchiver::try_next`]. [`Error::Closed`] if the database was closed,

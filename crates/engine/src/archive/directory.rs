@@ -110,8 +110,8 @@ impl LogArchive {
         for (name, from, to) in Archived::names(&names) {
             match files.last() {
                 // The preceding file has the bytes of this file, which is left only because a crash
-                // interrupted its removal. A note (`from == to`) is kept, because a note has no
-                // bytes, and perhaps no other file has this one.
+                // interrupted its removal. A note (`from == to`) is kept, because a file that ends
+                // at the note's position need not contain the note.
                 Some(last) if to < last.to || to == last.to && from < to => superseded.push(name),
                 _ => {
                     let bytes = directory.open_read_only(&name)?.len()?;

@@ -2,7 +2,7 @@
 //! backup can be brought to any later moment.
 //!
 //! A [`LogArchiver`] gives a program the durable log in stretches. A named consumer keeps the log
-//! until the program says that it has the stretches. A [`LogArchive`] is a directory that has the
+//! until the program acknowledges the stretches. A [`LogArchive`] is a directory that has the
 //! stretches as files; [`Archived`] is such a directory opened for restoring. An archiver or
 //! archive belongs to one thread at a time. A [`LogArchiver`], a [`LogArchive`] and an [`Archived`]
 //! hold no latch of the engine.

@@ -119,9 +119,9 @@ pub enum Change {
         name: Arc<str>,
     },
     /// An empty table was loaded in bulk ([`Database::bulk_load`](crate::Database::bulk_load)).
-    /// Only in the paged engine, whose log has the pages of a load and not its keys: a program that
-    /// needs the keys reads the table. The feed of the memory engine has a [`Change::Row`] for each
-    /// key.
+    /// Only the feed of the paged engine has this change, because the log has the pages of a load
+    /// and not its keys. A program that needs the keys reads the table. The feed of the memory
+    /// engine has a [`Change::Row`] for each key.
     TableLoaded {
         /// Number of the table.
         table: TableId,
@@ -181,13 +181,14 @@ impl Changes {
         Changes { feed, log, _open: open }
     }
 
-    /// Returns the next transaction, if it and all before it are durable. Does not block.
+    /// Returns the next transaction, if it and all transactions before it are durable. Does not
+    /// block.
     ///
     /// # Errors
     /// `Error::ChangesGap` if the log was trimmed past the feed; `Error::ChangesTooLarge` if
     /// transactions that have not ended take more memory than a feed may; failures of the device.
     /// After an error the feed's position is unchanged. After `Error::ChangesTooLarge` every later
-    /// call returns it again.
+    /// call returns this error again.
     pub fn try_next(&mut self) -> Result<Option<CommittedTransaction>> {
         match self.feed.poll_next(None) {
             Poll::Ready(outcome) => outcome.map(Some),

@@ -76,8 +76,8 @@ pub(crate) struct TxnLocks {
     /// The transaction that uses this list, and the thread that used this transaction last. The
     /// next transaction of the list reuses this memory, like that of the vectors.
     owner: Option<Arc<CachePadded<Owner>>>,
-    /// A waiting thread checks whether it was the last to use a transaction that blocks it. True if
-    /// it checks at once, false if it checks after [`OWN_AFTER`].
+    /// True if a wait checks at once whether the waiting thread was the last to use a transaction
+    /// that blocks it. False if the wait checks this after [`OWN_AFTER`].
     asks_at_once: bool,
 }
 

@@ -37,7 +37,7 @@
 //!    edges to it.
 //! 3. Waits are first come, first served, also between points and ranges: a waiting range blocks
 //!    later writers inside it, and a waiting writer blocks later ranges around its key. If a
-//!    request that waited for an earlier waiter would close a cycle, the request goes before that
+//!    request would close a cycle by waiting for an earlier waiter, the request goes before that
 //!    waiter. So fairness alone causes no deadlock.
 //! 4. Every wait is in the waits-for graph. So every deadlock is found, and ends with exactly one
 //!    victim (rule 4 of `wait`).
@@ -112,9 +112,9 @@ pub(crate) struct Locks {
     spaces: Mutex<HashMap<TableId, Arc<LockSpace>>>,
     graph: Mutex<Graph>,
     owners: Owners,
-    /// `shut` stores true (Release) before it takes the graph's mutex. A waiter loads it (Acquire)
-    /// after it has added its wait under that mutex. So `shut` finds the wait, or the waiter loads
-    /// true.
+    /// `shut` stores true (Release) before it takes the graph's mutex. A waiter loads the flag
+    /// (Acquire) after the waiter has added its wait under that mutex. So `shut` finds the wait, or
+    /// the waiter loads true.
     is_shut: AtomicBool,
 }
 

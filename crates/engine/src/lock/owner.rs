@@ -7,10 +7,11 @@
 //! own thread was the last to use a blocker.
 //!
 //! Any thread runs this code. The transaction's thread writes its [`Owner`] and waiters read it.
-//! Both accesses are relaxed, because the value only decides which error ends a wait. A mutex
-//! guards the list of all owners. A thread takes the mutex when it makes a list of locks, which
-//! many transactions then use one after another; a waiter takes the mutex when it has waited long,
-//! or reports a conflict. The mutex is taken with no latch held, and no latch is taken under it.
+//! Both accesses are relaxed, because the value only decides when a wait is given up and which
+//! error the waiter gets. A mutex guards the list of all owners. A thread takes the mutex when it
+//! makes a list of locks, which many transactions then use one after another; a waiter takes the
+//! mutex when it has waited long, or reports a conflict. The mutex is taken with no latch held, and
+//! no latch is taken under it.
 
 use crate::coarse_clock;
 use crate::ids::TxnId;

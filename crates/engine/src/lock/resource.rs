@@ -30,7 +30,7 @@ pub(crate) struct Conflict {
     pub(crate) blockers: Vec<TxnId>,
     /// The resource that the transaction wanted.
     pub(crate) wanted: Resource,
-    /// Deadlock or a wait that took too long.
+    /// `Deadlock`, or `Timeout` for every other wait that ended without a grant.
     pub(crate) kind: ConflictKind,
     /// A transaction for which the victim waited, directly or through other transactions, and which
     /// the victim's own thread was the last to use. So the thread may have waited for itself.

@@ -226,8 +226,8 @@ impl LockSpace {
         self.shard(hash).dependence.of_point(hash)
     }
 
-    /// Visits all shards and returns the writers inside an interval, and the dependency of its
-    /// holder.
+    /// Visits all shards and returns the writers inside an interval, and the dependency of the
+    /// interval's holder.
     pub(super) fn survey(&self, txn: TxnId, interval: &Interval) -> Survey {
         let mut survey = Survey::default();
         for shard in &self.shards {

@@ -8,9 +8,9 @@
 //!
 //! 1. A wait lasts as long as its node is in the graph. The wait ends exactly once, when a thread
 //!    removes the node under the graph's mutex: a releaser (granted), the thread that finds a
-//!    deadlock (victim), or the waiter itself (timeout). A releaser and a deadlock's finder store
-//!    the outcome in the parker before they unlock the graph, so a waiter that finds its node gone
-//!    finds its outcome.
+//!    deadlock (victim), the waiter itself (timeout), or the thread that shuts all locks off
+//!    (timeout). Each of these threads but the waiter stores the outcome in the parker before it
+//!    unlocks the graph. So a waiter that finds its node gone finds its outcome.
 //! 2. No wake-up is lost: the outcome is stored under the parker's mutex, and the waiter checks for
 //!    it under that mutex before it sleeps. The notification itself is sent later, by
 //!    [`Wakes::send`], with no latch held.
@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Outcome of a wait that another thread ended.
+/// Outcome of a wait, as it is stored in the waiter's parker.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Granted,

@@ -105,7 +105,7 @@ impl CheckpointFolder {
 
     /// Removes the files of checkpoint `number`, which the control file does not name and which
     /// will not be finished. Errors are ignored, because `begin` and the next opening remove the
-    /// files again.
+    /// files that are left.
     pub(crate) fn discard(&self, number: u64) {
         let _removed = self.remove_if(|found| found == number);
     }
