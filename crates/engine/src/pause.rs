@@ -30,9 +30,9 @@ pub(crate) enum PausePoint {
     /// [`PausePoint::Append`], and, in the paged engine, the log's session. In the memory engine
     /// the versions are still pending.
     Appended,
-    /// Paged engine: a view is about to raise the clock of views or has raised it, and holds the
-    /// list of open views. Or a committing transaction has read this clock, and holds the latch of
-    /// the transaction's images.
+    /// Paged engine: a thread that opens a view is about to raise the clock of views or has raised
+    /// it. Holds the latch of the list of open views. Or a committing thread has read this clock.
+    /// Holds the latch of its transaction's images.
     Stamped,
     /// Paged engine: a checkpoint has captured the active transactions and the dirty pages. Holds
     /// `CheckpointSchedule::turn`.

@@ -1,4 +1,4 @@
-//! The files of a damaged database, kept aside in a folder of its own directory.
+//! The files of a damaged database, kept aside in a folder inside the database's directory.
 //!
 //! The repairing thread runs this with the directory's lock. Files are copied, and removed from
 //! their old place only when the copies are durable:

@@ -1,10 +1,10 @@
 //! Restoring a backup to a later moment, with the archived log.
 //!
 //! The thread of the caller does all work; no database is open. The result is made in the same
-//! steps as a restored backup ([`crate::copy`]). Its log continues with the archive's bytes, up to
-//! the end of the last record at or before the wanted point. Opening the result recovers the state
-//! that a crash of the source at that end would have left: exactly the transactions whose commit
-//! records end there or before (`docs/recovery.md`, "Archives").
+//! steps as a restored backup ([`crate::copy`]). The log of the result continues with the archive's
+//! bytes, up to the end of the last record at or before the wanted point. Opening the result
+//! recovers the state that a crash of the source at that end would have left: exactly the
+//! transactions whose commit records end there or before (`docs/recovery.md`, "Archives").
 //!
 //! The memory engine's stamps are no positions. A restored log of the memory engine ends at a cut
 //! of all streams that the archive has noted. If a stamp is wanted, the log ends at the first cut
@@ -184,8 +184,8 @@ impl Material {
         self.archived.check_gap().err().unwrap_or_else(|| self.fault(fault))
     }
 
-    /// Returns the plan of an extension, with the number of the next table that the used stretches
-    /// name.
+    /// Returns the plan of an extension. Its `next_table` is the greatest one that a used stretch
+    /// names.
     fn plan(
         self,
         chain: Chain,

@@ -176,8 +176,9 @@ impl Drop for Session {
         });
         let dropped: Vec<_> = dropped.collect();
         if !dropped.is_empty() {
-            // The program never learns of these commits. The memory engine counts these commits as
-            // acknowledged all the same, because otherwise it would never release old versions.
+            // The program never learns the outcomes of these commits. The memory engine counts
+            // these commits as acknowledged all the same, because otherwise it would never release
+            // old versions.
             self.engine.acknowledge(self.seen_to.get());
         }
         let done = std::mem::take(&mut *self.ready.borrow_mut());

@@ -172,9 +172,10 @@ pub struct PagedStat {
     pub page_method: Method,
     /// Number of pages that the cache has room for.
     pub cache_pages: u64,
-    /// Bytes of memory that this process might use when it opened the database; the cache is a
-    /// share of them. `None` if [`PagedOptions::cache_bytes`](crate::PagedOptions::cache_bytes)
-    /// gave the size, or if the system does not report its memory.
+    /// Bytes of memory that this process was allowed to use when it opened the database. The cache
+    /// is a share of these bytes. `None` if
+    /// [`PagedOptions::cache_bytes`](crate::PagedOptions::cache_bytes) gave the size, or if the
+    /// system does not report its memory.
     pub cache_share_of: Option<u64>,
     /// Number of pages in the cache.
     pub cached: u64,

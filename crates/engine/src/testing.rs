@@ -2,9 +2,9 @@
 //! are reproducible. Each decoder of bytes from a device is wrapped as a function of a byte slice,
 //! and has valid samples for a fuzzer to mutate.
 //!
-//! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Where a
-//! checksum guards all other bytes, it is corrected after a mutation, because otherwise the decoder
-//! would refuse nearly every mutation at once.
+//! A decoder may refuse its input; it must not panic, hang, or allocate without bound. If a
+//! checksum guards all other bytes, the wrapper first corrects the checksum, because otherwise the
+//! decoder would refuse nearly every mutation at once.
 
 use crate::archive::fuzz as archive;
 use crate::changes::ChangePosition;
@@ -47,7 +47,7 @@ pub fn number_of_thread() -> usize {
     crate::shard::shard_of_thread()
 }
 
-/// Opens a database with a watch over its device whose clock the test moves.
+/// Opens a database with a watch over its device. The test moves the clock of the watch.
 ///
 /// # Errors
 /// The errors of [`Database::open_in`].
@@ -344,8 +344,8 @@ fn restore_to_a_point(input: &[u8]) {
     let _refused = restored(input).is_err();
 }
 
-/// Capacity of the device to which mutated archives are restored. Several times that of a sound
-/// archive's database.
+/// Capacity of the device to which mutated archives are restored. It is several times the size of a
+/// database that is restored from a sound archive.
 const RESTORED_BYTES_MAX: u64 = 32 << 20;
 
 fn restored(input: &[u8]) -> crate::Result<()> {

@@ -1,8 +1,8 @@
 //! Transactions for executors: a body runs on a thread of the database, and the commit is awaited
 //! without a thread.
 //!
-//! The future's own thread polls; a thread of [`crate::body_threads`] runs the body. Both threads
-//! share a [`Slot`]. Invariants:
+//! A thread of the program polls the future; a thread of [`crate::body_threads`] runs the body.
+//! Both threads share a [`Slot`]. Invariants:
 //!
 //! 1. A poll waits only for the slot's latch and the latch of the body threads, which are held for
 //!    a few instructions.
@@ -324,7 +324,8 @@ impl<T: Send + 'static, E: From<Error> + Send + 'static> Future for TransactFutu
 }
 
 impl<T, E> Slot<T, E> {
-    /// Takes the outcome if there is one. If there is none, `waker` will be called when there is.
+    /// Takes the outcome if there is one. If there is none, keeps `waker`, which is called when
+    /// there is an outcome.
     fn look(&self, waker: &Waker) -> Option<Outcome<T, E>> {
         // Cloning a waker runs code of the user, so it is done outside of the latch.
         let mut new = Some(waker.clone());

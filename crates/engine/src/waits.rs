@@ -42,7 +42,7 @@ pub(crate) struct WaitUnderWay {
     pub(crate) key: Box<[u8]>,
 }
 
-/// A wait that is listed until this is dropped.
+/// A wait that is listed until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Listed<'w> {
     waits: &'w Waits,

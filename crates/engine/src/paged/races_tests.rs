@@ -1,6 +1,6 @@
 //! Tests of checkpoints that run beside writers and write-back. A seed picks the order of the
 //! steps, and each test ends with a crash. The tests check the rules on which a checkpoint relies
-//! when it captures.
+//! when it captures the active transactions and the dirty pages.
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};

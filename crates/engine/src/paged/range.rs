@@ -1,7 +1,7 @@
 //! Walking a range of keys under interval locks, from either end.
 //!
-//! Runs on the transaction's thread. The entries that were not fetched lie between `low` and
-//! `high`. A fetch from one end takes three steps:
+//! This code runs on the transaction's thread. The entries that were not fetched lie between `low`
+//! and `high`. A fetch from one end takes three steps:
 //!
 //! - (1) copy the next entries without locks, and note how far the copied interval reaches;
 //! - (2) lock the copied interval, which may wait;
@@ -98,14 +98,15 @@ pub(crate) struct PagedRange {
     /// True after a step that found nothing or failed.
     ended: bool,
     entered: bool,
-    /// Purpose of the range. If it is walked for update, its entries are locked, too (invariant 4).
+    /// Purpose of the range. A range that is walked for update locks its entries besides the
+    /// intervals (invariant 4).
     purpose: Purpose,
     /// Number of entries in the next fetch.
     wanted: usize,
     /// Count of the transaction's own writes when entries were last fetched
     /// ([`OwnWrites::now`](crate::paged::own_writes::OwnWrites::now)).
     own_writes: u64,
-    /// The value that was returned last, if it is a long one.
+    /// The value that was returned last, if it lies in an overflow chain.
     long: Vec<u8>,
 }
 
@@ -298,8 +299,8 @@ impl PagedRange {
         }
         self.wanted = 1;
         // A step takes entries that were fetched from the other end only when all entries from its
-        // own end are taken. So if steps from one end have taken entries of both batches, their
-        // bound is in the batch of the other end.
+        // own end are taken. So if steps from one end have taken entries of both batches, the last
+        // entry that they have taken is in the batch of the other end.
         if let Some(bound) = self.back.taken_from_behind().or_else(|| self.front.taken()) {
             self.low = bound;
         }
@@ -353,7 +354,7 @@ impl PagedRange {
         }
     }
 
-    /// Reads the entry's value into `long`, if it is a long one.
+    /// Reads the entry's value into `long`, if the value lies in an overflow chain.
     fn long_value(
         &mut self,
         transaction: &PagedTransaction,

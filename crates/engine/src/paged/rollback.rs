@@ -36,8 +36,8 @@ impl Engine {
             let failed = |fault: Malformed| fault.at(at);
             if kind == COMPENSATION {
                 at = decode_compensation(&payload).map_err(failed)?.0;
-                // The change that this compensation record has undone needs no room for undo any
-                // more.
+                // The room for undo does not count the change that this compensation record has
+                // undone, so the cost is 0.
                 writer.undone(at, 0);
                 continue;
             }

@@ -15,7 +15,7 @@
 //!
 //! 1. A page that is in use in a map, or reserved, has its bit set in `used`. No caller is handed a
 //!    page whose bit is set.
-//! 2. A page is handed out only if the file reaches beyond it, filled with zeros and durable. So
+//! 2. A page is handed out only if the file already contains it, zero-filled and durable. So
 //!    writing a page never meets a full device. Only growth of the file can meet a full device, and
 //!    the growth fails before the caller has changed anything.
 //! 3. `Normal` reservations leave [`RESERVE_PAGES`] free pages, so that rollback and restart can
@@ -86,7 +86,7 @@ pub(crate) fn check_file(file: &dyn File, place: &str, database: Id, page_bytes:
 }
 
 /// Checks a database file that is not open. Fails if a map marks a page beyond the end of the file
-/// as in use, because the file was then cut.
+/// as in use, which shows that the file was cut.
 pub(crate) fn check_length(file: &dyn File, page_bytes: usize) -> Result<()> {
     let prepared = file.len()? / page_bytes as u64;
     let mut page = AlignedBuffer::new_zeroed(page_bytes);

@@ -65,7 +65,8 @@ pub(crate) struct PagedTransaction {
     pub(super) images: Option<Arc<TxnImages>>,
     /// The table that the transaction drops.
     pub(super) drops: Option<Arc<PagedTable>>,
-    /// Counts writes for ranges that have copied entries.
+    /// Counts the transaction's writes, so that a range knows whether its copied entries may be
+    /// stale.
     own_writes: OwnWrites,
     pub(super) depends: Lsn,
     /// End of the commit record, once the record has a position. If a panic ends the transaction
@@ -205,7 +206,8 @@ impl PagedTransaction {
         Ok(seen)
     }
 
-    /// Reads a key like `get`, if its leaf is in memory. Locks the key in any case.
+    /// Reads a key like `get`, if its leaf is in memory. Locks the key even if the leaf is not in
+    /// memory; a transaction with a view takes no lock.
     fn get_in_memory(&mut self, table: &Arc<PagedTable>, key: &[u8]) -> Result<InMemory<Option<Vec<u8>>>> {
         if self.view.is_some() {
             return self.read_through(table, key, |view, engine| {
@@ -238,9 +240,9 @@ impl PagedTransaction {
 
     /// Waits, if the transaction asks for durable reads, until all that it depends on is durable.
     /// The wait includes earlier dependencies, because an earlier call may have locked the key, and
-    /// so got its dependency, without showing its value. Fails if the database was shut off
-    /// meanwhile, because the bug may have left a page half changed, and the transaction may have
-    /// read that page.
+    /// so taken over the key's dependency, without showing the key's value. Fails if the database
+    /// was shut off meanwhile: a bug may have left a page half changed, and the transaction may
+    /// have read that page.
     pub(crate) fn await_read_durability(&self) -> Result<()> {
         self.inner.engine.check_open()?;
         if self.options.read == Read::Durable && self.depends != Lsn::ZERO {
@@ -254,8 +256,8 @@ impl PagedTransaction {
         &self.own_writes
     }
 
-    /// Notes that the transaction drops the table. The table is marked when the commit record has
-    /// its position, before the table's pages are freed.
+    /// Notes that the transaction drops the table. The table is marked as dropped when the commit
+    /// record has its position, before the table's pages are freed.
     pub(crate) fn drops(&mut self, table: Arc<PagedTable>) {
         self.drops = Some(table);
     }
@@ -298,9 +300,9 @@ impl PagedTransaction {
         outcome.map_err(|error| error.in_table(&table.space.name()))
     }
 
-    /// Turns the transaction into one that changes the catalog. Such a transaction holds `ddl`,
-    /// which another transaction may need before it can end. So the transaction that changes the
-    /// catalog waits for no other one when the log is full.
+    /// Turns the transaction into one that changes the catalog. Such a transaction holds the mutex
+    /// `ddl`, which another transaction may need before it can end. So the transaction that changes
+    /// the catalog waits for no other one when the log is full.
     pub(crate) fn of_catalog(mut self) -> Self {
         self.patience = Duration::ZERO;
         self.ending = Ending::CatalogRollback;

@@ -4,15 +4,15 @@
 //! A rollback reads pages and appends to the log, and so does the freeing of long values after a
 //! commit. Both can meet an error that does not shut the gate: a page that cannot be read at the
 //! moment, or a lack of space. A transaction that meets such an error is set aside here. The engine
-//! tries again to end it on the checkpoint thread, in `close`, and on each thread that needs a lock
-//! of the transaction, or log space that the transaction keeps from being freed.
+//! tries again to end it on the checkpoint thread and in `close`. Threads that acquire a lock, use
+//! the catalog or need space in a full log try it, too.
 //!
 //! The transaction's own thread sets it aside. The threads named above try to end it, one at a
 //! time. Invariants:
 //!
-//! 1. A transaction that is set aside keeps its slot, so the log retains all records that its end
-//!    needs. A transaction that is to be rolled back also keeps its locks. So no transaction sees
-//!    its changes, and a checkpoint captures it.
+//! 1. A transaction that is set aside keeps its slot, so a checkpoint captures it, and the log
+//!    retains all records that its end needs. A transaction that is to be rolled back also keeps
+//!    its locks, so no other transaction sees its changes.
 //! 2. One thread at a time works on the transactions that are set aside. This thread holds `list`
 //!    meanwhile (rank: after `ddl`, before `CheckpointSchedule::turn` and page latches), so a
 //!    thread that finds the list empty knows that all of them have ended.

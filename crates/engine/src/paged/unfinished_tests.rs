@@ -73,8 +73,8 @@ fn half_rolled_back(device: &SimDevice, database: &Database, table: &Table) {
     assert!(matches!(refused, Error::Device(_)), "{refused}");
 }
 
-/// Reads other pages until the cache holds no page of low keys. Takes checkpoints before, so that
-/// clean pages can leave.
+/// Reads other pages until the cache holds no page of low keys. Takes checkpoints first, so that
+/// the pages are clean and can leave the cache.
 fn fill_cache(database: &Database, table: &Table) {
     for _ in 0..3 {
         database.checkpoint().expect("checkpoint");

@@ -174,7 +174,7 @@ struct TreeCheck<'a> {
     reached: Reached,
     /// Number of pages in the file.
     pages: u64,
-    /// The tables that are checked.
+    /// The tables whose trees were checked.
     tables: HashSet<TableId>,
 }
 
@@ -213,16 +213,16 @@ impl<'a> TreeCheck<'a> {
         Ok(())
     }
 
-    /// Checks the other pages: those of the catalog, of interrupted loads, and of the maps. No
-    /// thread changes the catalog meanwhile, and all tables are checked.
+    /// Checks the other pages: those of the catalog, of interrupted loads, and of the maps. Runs
+    /// after the trees of all tables were checked, while no thread changes the catalog.
     fn verify_rest(&mut self, catalog: &Catalog, report: &mut VerifyReport) -> Result<()> {
         for page in [PageId::new(0), PageId::FIRST_MAP] {
             let noted = self.reached.note(page);
             report.note(noted)?;
         }
         report.pages += 1;
-        // An interrupted load leaves a tree until the next opening. Its keys do not count, because
-        // they are not the table's.
+        // An interrupted load leaves a tree until the next opening. The keys of this tree do not
+        // count, because they are not the table's.
         let before = report.keys;
         for tree in [CATALOG].into_iter().chain(catalog.loads.iter().map(|load| load.tree)) {
             tree.verify(self.pool, &mut self.reached, report)?;
@@ -288,8 +288,7 @@ impl Engine {
             report.log_start = start;
             let outcome = self.log.reader(start).map_err(Error::from);
             match outcome.and_then(|reader| walk_log(reader, report)) {
-                // A checkpoint trimmed the log while this thread read it, so no records are
-                // counted.
+                // A checkpoint trimmed the log while this thread read it, so the count begins anew.
                 Err(_) if self.log.start() > start => report.log_records = 0,
                 outcome => return outcome,
             }

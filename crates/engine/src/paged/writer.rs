@@ -100,8 +100,9 @@ pub(crate) struct Writer {
     logged: bool,
     reserved: u64,
     reserves: Vec<ReserveGuard>,
-    /// Before-images of the keys that the transaction changes, for views. The writer keeps them for
-    /// its next transaction, unless the locks are released only later (`PagedTransaction::images`).
+    /// Before-images of the keys that the transaction changes, for views. The writer keeps the
+    /// memory of the images for its next transaction, unless the locks are released after the
+    /// writer was given back (`PagedTransaction::images`).
     pub(crate) images: Option<Arc<TxnImages>>,
 }
 

@@ -1,5 +1,5 @@
-//! Indexes: tables of the keys of another table, ordered by terms that a function finds in its
-//! rows.
+//! Indexes: an index is a table with the keys of another table, ordered by terms that a function
+//! finds in the rows of that other table.
 //!
 //! Invariant: for each row, an index has one entry for each term that its function finds in the
 //! row, and no other entries. [`IndexedTable`] changes the row and its entries in one transaction,

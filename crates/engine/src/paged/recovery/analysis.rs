@@ -7,17 +7,17 @@
 //! - Structure change: none.
 //! - Commit without chains, or end: the transaction leaves.
 //! - Commit with chains: the transaction becomes committed, with its chains.
-//! - Freed chain: the chain leaves its transaction.
+//! - Freed chain: the same as for a change, and the chain leaves its transaction.
 //! - Part of the checkpoint: each captured transaction enters, unless a record since the begin
 //!   record has ended it.
 //!
 //! Parts of other checkpoints (unfinished ones after this one) are ignored, because the records of
 //! the transactions themselves say all that these parts captured.
 //!
-//! Analysis and redo read the log together. Every page that a record after the begin record changes
-//! is dirty from that record on, so redo need not know the rest of the log to decide whether to
-//! apply the record. Only the checkpoint itself is read first, for the pages that were dirty when
-//! it was taken.
+//! Analysis and redo read the log together. Redo considers every page as dirty that a record above
+//! the begin record changes. So redo decides about each record without knowing the rest of the log.
+//! Only the records of the checkpoint itself are read first, for the pages that were dirty when the
+//! checkpoint was taken.
 
 use super::Progress;
 use crate::error::{Error, Result};

@@ -4,14 +4,14 @@
 //! batches of records to appliers. Pages are divided among the appliers by page number, and each
 //! applier applies the records of its own pages. So the changes of one page stay in log order, and
 //! no two threads wait for a page. Before an applier applies a batch, it reads those of its pages
-//! in the batch that no earlier batch had, in page order. While it waits for the device another
-//! applier runs, so there are more appliers than cores.
+//! in the batch that no earlier batch had, in page order. While one applier waits for the device,
+//! another one runs; so there are two appliers for each core, up to 16 appliers.
 //!
 //! Below the checkpoint's begin record, redo applies only the records of pages that were dirty at
 //! the checkpoint, from their recovery LSNs on. Above the begin record, redo applies the records of
 //! all pages. A page that already has a record's change has at least the record's LSN, so redo
-//! leaves it alone. A page that a record overwrites may be made anew without its former LSN; redo
-//! then repeats all later changes of the page, too.
+//! leaves it alone. If a record overwrites a whole page, redo may make the page anew without its
+//! former LSN; redo then repeats all later changes of the page, too.
 //!
 //! A page that cannot be read fails recovery. The error names the page, and recovery has appended
 //! nothing.
@@ -31,7 +31,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 /// Minimum bytes of payload in a batch. With a small cache, batches have this size. Larger batches
-/// are better, because more of their pages are neighbours in the file, which one call reads.
+/// are better, because more of their pages are neighbours in the file, and one call reads all
+/// neighbours.
 const BATCH_BYTES_MIN: usize = 16 << 10;
 const BATCH_BYTES_MAX: usize = 8 << 20;
 /// A batch takes at most 1/`BATCH_PART` of the cache's size, because about five batches are in

@@ -1,9 +1,9 @@
 //! Reading the sound parts of a damaged database.
 //!
-//! Runs on the thread that repairs, with the directory's lock, on an overlay, so the files of the
-//! damaged database do not change. Modules: `history` (the log: redo, and the changes of unfinished
-//! transactions), `survey` (the keys of each leaf), `rows` (rows of a table, and its losses).
-//! Rules:
+//! The repairing thread runs this code with the directory's lock, and on an overlay, so the files
+//! of the damaged database do not change. Modules: `history` (the log: redo, and the changes of
+//! unfinished transactions), `survey` (the keys of each leaf), `rows` (rows of a table, and its
+//! losses). Rules:
 //!
 //! 1. Damage to one page does not affect others: redo leaves out a page that cannot be read. A
 //!    later record that overwrites the whole page makes it readable again.
@@ -12,12 +12,13 @@
 //! 3. Keys that no sound leaf of a table covers are a loss. So losses and rows together cover all
 //!    keys of every table that the catalog names.
 //! 4. Changes of unfinished transactions are taken back in the rows, key by key, and not in the
-//!    pages. No other transaction has changed their keys since, and the log has the former values.
+//!    pages. No other transaction has changed these keys since, and the log has their former
+//!    values.
 //!
 //! If the log cannot be read up to the newest change in the pages (`History::Prefix`), pages with
-//! later changes are taken as they are, and the changes of unfinished transactions in these pages
-//! are not taken back. A database that was closed cleanly needs no log, because its pages hold
-//! everything.
+//! changes beyond the readable part are taken as they are, and the changes of unfinished
+//! transactions in these pages are not taken back. A database that was closed cleanly needs no log,
+//! because its pages hold everything.
 
 mod history;
 mod rows;
@@ -71,8 +72,8 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
         survey.leave_out_replaced(&pool, *table, *root)?;
     }
     let sound = |page: PageId, lsn: Lsn| replayed.knows(lsn) && !replayed.unfit.contains(&page);
-    // Tables beside which a freed tree, or the tree of a load, cannot be read whole: the repair
-    // cannot distinguish the leaves of such a tree from the table's leaves.
+    // Tables for which a freed tree, or the tree of a bulk load, cannot be read as a whole. The
+    // repair cannot distinguish the leaves of such a tree from the table's leaves.
     let mut unsure = HashSet::new();
     for root in &replayed.freed {
         if let Some(table) = table_of(&pool, *root)?
@@ -138,8 +139,9 @@ pub(crate) fn page_bytes(source: &Arc<dyn Directory>) -> Result<usize> {
 #[derive(Default)]
 struct Tables {
     names: BTreeMap<String, Tree>,
-    /// The bulk loads that were not committed, also those that were given up and are not freed:
-    /// their tables, and the roots of their trees, as far as they can be read.
+    /// The bulk loads that were not committed: their tables, and the root of each load's tree, or
+    /// `None` if the load's catalog entry cannot be decoded. Loads that were given up are included
+    /// until their trees are freed.
     loading: HashMap<TableId, Option<PageId>>,
     /// The committed bulk loads: their tables, and the roots of the trees that are to be freed.
     loaded: Vec<(TableId, PageId)>,

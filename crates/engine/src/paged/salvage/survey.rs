@@ -2,15 +2,16 @@
 //!
 //! Reads every page once. A leaf counts if its map marks it as in use. If the map cannot be read, a
 //! leaf counts if a sound inner page leads to it with the fences that the leaf has. Freed pages
-//! keep their bytes, so without this rule deleted rows would come back.
+//! keep their bytes, so without these two rules deleted rows would come back.
 //!
-//! In a sound file, two leaves of a table never cover the same key. If two leaves do, the device
-//! has returned an older version of one of them, and the leaf with the lower LSN does not count. A
-//! committed bulk load has a second tree with its table's id until this tree is freed (`load`). If
-//! that tree is the table's former one, its root is an empty leaf that covers all keys of the
-//! table, and does not count. A load that is not committed has a tree with its table's id, too, and
-//! so has a load that was given up, until its tree is freed. The leaves of such a tree are found
-//! through its inner pages, and do not count ([`Survey::leave_out`]).
+//! In a sound file, two leaves of a tree never cover the same key. If two leaves of a table's tree
+//! do, the device has returned an older version of one of them, and the leaf with the lower LSN
+//! does not count. A committed bulk load leaves a second tree with the table's id until this tree
+//! is freed (`load`). If the second tree is the table's former tree, its root is an empty leaf that
+//! covers all keys of the table; this leaf does not count. The tree of a load that is not committed
+//! has the table's id, too. If the load was given up, this holds until its tree is freed. The
+//! leaves of such a tree are found through its inner pages, and do not count
+//! ([`Survey::leave_out`]).
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -89,8 +90,8 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Leaves out the root of the tree that a committed load of the table has replaced: the load
-    /// entry's root `page`, if it is an empty leaf.
+    /// Leaves out the root of the tree that a committed load of the table has replaced. `page` is
+    /// the root that the load's catalog entry names; it is left out only if it is an empty leaf.
     pub(super) fn leave_out_replaced(&mut self, pool: &Pool, table: TableId, page: PageId) -> Result<()> {
         let Some(leaves) = self.leaves.get_mut(&table) else { return Ok(()) };
         if let Some(at) = leaves.iter().position(|leaf| leaf.page == page)
@@ -136,7 +137,7 @@ impl Survey {
     }
 }
 
-/// Returns whether a page with this LSN is what was written, if it can be read.
+/// Function that returns whether a readable page with this LSN is what was written.
 pub(super) type Sound<'a> = dyn Fn(PageId, Lsn) -> bool + 'a;
 
 /// The leaves of a tree to which its root leads.

@@ -2,8 +2,8 @@
 //! their latches, and returns the bound from which to continue.
 //!
 //! A scan descends from the root and walks along the leaves of one parent. It holds the parent's
-//! latch meanwhile, so that these leaves are neighbours.  It waits only for the first leaf. If a
-//! further leaf is not in memory or is being changed, the scan releases its latches and finds the
+//! latch meanwhile, so that these leaves are neighbours. The scan waits only for the first leaf. If
+//! a further leaf is not in memory or is being changed, the scan releases its latches and finds the
 //! leaf again from the root, by the leaf's fence. If the batch still has room after the last leaf
 //! of the parent, the scan descends again for the leaves of the next parent. No latch is held
 //! between two batches. Changes of the pages meanwhile do not matter, because the next batch is
@@ -18,7 +18,7 @@
 //! Every change of a leaf raises its page LSN, under its latch, and a leaf that is merged away is
 //! formatted as a free page. So a leaf with an unchanged LSN has the same entries, and their keys
 //! still belong in it. The leaves need not be checked at one moment: locked entries do not change
-//! any more. A leaf that is split or merged after its check only moves them.
+//! any more. A split or merge of a leaf after its check only moves these entries.
 //!
 //! Fences prove that a leaf is in its place: the first leaf of a scan has the scan's beginning
 //! between its fences, and leaves under one parent adjoin. A leaf that is not in its place is
@@ -390,10 +390,10 @@ impl Tree {
         }
     }
 
-    /// Returns whether no leaf that the scan of `batch` has read has changed since. If so, the scan
-    /// would fill the batch with the same entries again. A change outside the scanned range counts
-    /// too. Also returns false if the answer could only be found by waiting for a latch or for the
-    /// device.
+    /// Returns whether all leaves from which the scan has filled `batch` are unchanged since then.
+    /// If so, the scan would fill the batch with the same entries again. A change outside the
+    /// scanned range counts too. Also returns false if the answer could only be found by waiting
+    /// for a latch or for the device.
     pub(crate) fn is_unchanged(&self, pool: &Pool, batch: &Batch) -> bool {
         let same = |leaf, lsn| {
             pool.try_read(leaf)

@@ -87,8 +87,8 @@ impl Tree {
         Ok(true)
     }
 
-    /// Frees the last long value of a leaf, and removes its key and all greater keys. Returns the
-    /// leaf if it has no long value.
+    /// Frees the last long value of a leaf, and removes the key of this value and all greater keys.
+    /// Returns the leaf if the leaf has no long value.
     fn clear_leaf(
         &self,
         pages: Pages<'_>,

@@ -43,14 +43,14 @@ impl Tree {
         pool.prefetch_several(&missing)
     }
 
-    /// Returns a copy of the value of `key`, read from its chain if it is long. The caller's lock
-    /// on the key keeps the chain from being freed.
+    /// Returns a copy of the value of `key`, also if the value lies in an overflow chain. The
+    /// caller's lock on the key keeps the chain from being freed.
     pub(crate) fn get_copy(&self, pool: &Pool, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let leaf = self.leaf_for_read(pool, Target::Key(key))?;
         self.copy_value(pool, leaf, key)
     }
 
-    /// Returns what [`Tree::get_copy`] does. `leaf` is the leaf of `key`.
+    /// Returns a copy of the value of `key`, like [`Tree::get_copy`]. `leaf` is the leaf of `key`.
     #[inline]
     pub(crate) fn copy_value(&self, pool: &Pool, leaf: PageRead, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let chain = match leaf.leaf()?.get(key) {

@@ -85,8 +85,8 @@ impl<'a> Entries<'a> {
 /// Decides where to split so that both halves have room, with the new entry included. The split is
 /// as even as possible. But if the new entry is the last one, it goes to the new page alone, so
 /// that ascending keys fill their pages and no entry moves. Four of the longest entries fit a page
-/// with the longest fences, so there is always a place to split. `None` means that the leaf breaks
-/// this rule.
+/// with the longest fences, so there is always a place to split. `None` means that an entry is
+/// longer than an entry may be.
 fn choose_split(entries: &Entries<'_>, page_bytes: usize) -> Option<LeafSplit> {
     let count = entries.len();
     let total: usize = (0..count).map(|index| entries.bytes(index)).sum();

@@ -14,7 +14,7 @@ use crate::paged::pool::{Aside, Pool};
 const LEAVES_MAX: usize = 1 << 18;
 /// Bytes of a map for each leaf, besides the separator.
 const LEAF_BYTES: usize = size_of::<u64>() + size_of::<u32>() + size_of::<PageId>();
-/// A map takes at most this part of the cache's size. The pool bounds all maps together.
+/// A map takes at most 1/`CACHE_PART` of the cache's size. The pool bounds all maps together.
 const CACHE_PART: usize = 64;
 
 /// The leaves of a table in key order, with the separators between them.
@@ -38,7 +38,8 @@ pub(super) struct RouteMap {
     _aside: Option<Aside>,
 }
 
-/// Returns the number by which keys with these bytes after the prefix are ordered first.
+/// Returns the head of a key or separator that has these bytes after the prefix. A search compares
+/// heads before whole separators.
 #[inline]
 fn head(rest: &[u8]) -> u64 {
     let mut head = [0; size_of::<u64>()];
@@ -48,8 +49,8 @@ fn head(rest: &[u8]) -> u64 {
 }
 
 impl RouteMap {
-    /// Makes the map of a tree, from one inner page after another. Returns `None` if the map or all
-    /// maps would be too large. The caller holds no page's latch.
+    /// Makes the map of a tree, from one inner page after another. Returns `None` if this map, or
+    /// all maps together, would be too large. The caller holds no page's latch.
     pub(super) fn read(tree: Tree, pool: &Pool) -> Result<Option<RouteMap>> {
         // The ends of separators have 32 bits.
         let bytes_max = (pool.capacity() * pool.page_bytes() / CACHE_PART).min(u32::MAX as usize);
@@ -70,7 +71,8 @@ impl RouteMap {
                 return Ok(RouteMap::counted(pool, &[], &[], vec![tree.root]));
             }
             let inner = page.inner()?;
-            // The page may have more keys below `low`, if pages were merged after the map got them.
+            // If pages were merged after the previous iteration, this page also has children for
+            // keys below `low`.
             let first = inner.child_index(&low);
             let mut fits = add((!low.is_empty()).then_some(low.as_slice()), inner.child(first));
             for index in first..inner.len() {
@@ -90,14 +92,14 @@ impl RouteMap {
     }
 
     /// Makes the map as [`RouteMap::new`] does, and counts its memory. Returns `None` if all maps
-    /// would be too large.
+    /// together would be too large.
     fn counted(pool: &Pool, separators: &[u8], ends: &[u32], leaves: Vec<PageId>) -> Option<RouteMap> {
         let aside = pool.set_aside(separators.len() + leaves.len() * LEAF_BYTES)?;
         Some(RouteMap { _aside: Some(aside), ..RouteMap::new(separators, ends, leaves) })
     }
 
-    /// Makes the map from the separators, which ascend and follow one another in `bytes`, each with
-    /// its end.
+    /// Makes the map from separators in ascending order. The separators follow one another in
+    /// `bytes`; `ends` has the end of each.
     fn new(bytes: &[u8], ends: &[u32], leaves: Vec<PageId>) -> RouteMap {
         let separator = |index: usize| {
             let begin = index.checked_sub(1).map_or(0, |before| ends[before]);

@@ -1,7 +1,7 @@
 //! Shortcuts to the leaf of a key, which skip the inner pages.
 //!
-//! A table has a hint for each shard of threads, which is the leaf that a thread of the shard
-//! changed last (`hint`), and one map from keys to leaves (`routes`). Each shard has its own
+//! A table has one hint for each shard of threads: the leaf that a thread of the shard changed last
+//! (`hint`). The table also has one map from keys to leaves (`routes`). Each shard has its own
 //! reference to the map, so threads of different shards write no common word when they go to
 //! different leaves.
 //!
@@ -15,14 +15,14 @@
 //!
 //! Two changes free leaves that keep their bytes, and so still look like leaves of the table:
 //!
-//! 1. The drop of a table. A thread finds out that the table was dropped as it does after a
-//!    descent, which reads such pages too (`PagedTable::dropped`). Table ids are never reused.
+//! 1. The drop of a table. A thread finds out about the drop in the same way as after a descent,
+//!    which reads such pages, too (`PagedTable::dropped`). Table ids are never reused.
 //! 2. A bulk load. It makes a second tree of the same table, exchanges the two trees, and frees the
 //!    leaves of the former one; a load that is given up frees the leaves of its own tree. So
 //!    shortcuts never pass a load. `loads` counts the begins and ends of loads. A map is made while
-//!    the count is even, and used only if the count, read with the leaf's latch held, is the one
-//!    from before the map was made. A load raises the count before it changes its first page, so a
-//!    thread that finds a change of the load in a page also finds another count. Hints need no
+//!    the count is even, and used only if the count, read with the leaf's latch held, equals the
+//!    count from before the map was made. A load raises the count before it changes its first page,
+//!    so a thread that finds a change of the load in a page also finds another count. Hints need no
 //!    count: only writers use them, and a load has the table's exclusive lock. The begin of a load
 //!    clears the hints.
 //!
@@ -52,7 +52,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BATCH: u64 = if cfg!(any(test, debug_assertions)) { 4 } else { 64 };
 /// Least number of descents between two maps.
 const DESCENTS_MIN: u64 = if cfg!(any(test, debug_assertions)) { 16 } else { 1024 };
-/// Number of descents after which a table whose map would be too large is looked at again.
+/// Number of descents between two attempts to make a map, if the last attempt made none, for
+/// example because the map would be too large.
 const DESCENTS_WITHOUT_MAP: u64 = if cfg!(any(test, debug_assertions)) { 64 } else { 1 << 18 };
 
 /// A map, and the number of begins and ends of loads when it was made.
@@ -66,9 +67,10 @@ struct Routes {
 #[derive(Debug, Default)]
 struct Shard {
     hint: LeafHint,
-    /// No thread waits for this latch: if a new map is being set, a thread descends.
+    /// A reader does not wait for this latch: while a new map is being set, it descends.
     routes: RwLock<Option<Arc<Routes>>>,
-    /// Descents that the table's count lacks. Relaxed loads and stores: a count may be lost.
+    /// Descents that are not in the table's count yet. Relaxed loads and stores: a count may be
+    /// lost.
     descents: AtomicU64,
 }
 
@@ -85,8 +87,8 @@ impl Shard {
 /// The shortcuts of one table.
 pub(crate) struct Shortcuts {
     shards: Box<[CachePadded<Shard>]>,
-    /// Descents since the last map was made, and the number at which the next one is made. Relaxed:
-    /// they order nothing.
+    /// Descents since the last map was made. When they reach `limit`, the next map is made. Both
+    /// numbers are Relaxed, because they order nothing.
     descents: AtomicU64,
     limit: AtomicU64,
     /// Number of begins and ends of bulk loads. Raised (AcqRel) with the table's exclusive lock
@@ -114,7 +116,7 @@ impl Shortcuts {
 
     /// Begins a load: until [`Shortcuts::end_load`], no thread uses a map, and no earlier shortcut
     /// is ever used again. The caller has the table's exclusive lock, and none of the load's pages
-    /// exists.
+    /// exists yet.
     pub(crate) fn begin_load(&self) {
         self.loads.fetch_add(1, Ordering::AcqRel);
         self.shards.iter().for_each(|shard| shard.hint.clear());
@@ -209,7 +211,7 @@ fn is_leaf_of(page: &[u8], tree: &Tree, key: &[u8]) -> bool {
 
 impl Tree {
     /// Returns the leaf of `key`, latched shared. The map's page is taken if it is that leaf;
-    /// otherwise the thread descends from the root. The thread holds no page's latch.
+    /// otherwise the thread descends from the root. The caller must hold no page's latch.
     #[inline]
     pub(crate) fn leaf_by_route(&self, pool: &Pool, shortcuts: &Shortcuts, key: &[u8]) -> Result<PageRead> {
         if let Some(page) = shortcuts.routed(self, key, |page| pool.try_read(page)) {
@@ -234,8 +236,8 @@ impl Tree {
     }
 
     /// Returns the leaf of `key`, latched exclusively. The hint's page or the map's page is taken
-    /// if it is that leaf; otherwise the thread descends from the root. The thread holds no page's
-    /// latch.
+    /// if it is that leaf; otherwise the thread descends from the root. The caller must hold no
+    /// page's latch.
     #[inline]
     pub(super) fn leaf_by_shortcut(
         &self,

@@ -61,8 +61,8 @@ impl<'p> Structure<'p> {
         self.latched.push(page);
     }
 
-    /// Adds a reserved page, which the record marks as in use. A part must set all of its bytes.
-    /// `held` are the pages that the caller has latched and not added yet.
+    /// Adds a reserved page, which the record marks as in use. A part must set all bytes of the
+    /// page. `held` are the pages that the caller has latched and not added yet.
     ///
     /// # Errors
     /// `Error::Corrupt` if the page is already latched for this change: then a damaged map marks a

@@ -171,8 +171,8 @@ pub(super) struct ImageState {
     /// Keys and values of `private`.
     bytes: Vec<u8>,
     /// By table, the keys of the images that stayed in `private` because no view needed them. No
-    /// second image of such a key is kept: it would have a value of the transaction itself, and
-    /// could be published once no view needs the key's older images.
+    /// second image of such a key is kept: the second image would have a value of the transaction
+    /// itself, and could be published once no view needs the key's older images.
     held_back: HashMap<usize, HashSet<Box<[u8]>>>,
     /// Bytes of the keys in `held_back`.
     held_back_bytes: usize,

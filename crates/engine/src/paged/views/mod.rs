@@ -16,7 +16,7 @@
 //!    lower value than the earlier one, so a view sees a prefix of that order.
 //! 2. A thread that opens a view visits all transactions with images, waits for each only as long
 //!    as for a latch, and publishes the images that they have kept. A transaction that keeps images
-//!    later finds the view registered, and publishes them.
+//!    later finds the view registered, and publishes these images itself.
 //! 3. An image of a committed transaction is in the list (`committed`) of the newest view that
 //!    needs it. When that view closes, the image moves to the newest older view that needs it, or
 //!    is removed. So no image survives the last view that needs it.
@@ -54,8 +54,8 @@ use view::Shared;
 
 /// Number of images that are removed or moved to another view while the registry is latched once.
 const CHUNK: usize = 256;
-/// Number of images of views given up that a writer removes for each image that it keeps, while the
-/// images take too many bytes.
+/// Number of images that a writer removes for each image that it keeps, while the images take too
+/// many bytes. It removes images of views that are given up.
 const REMOVED_PER_KEPT: usize = 64;
 /// Bytes by which a transaction's own images grow before they are counted again.
 const CHARGE: usize = 64 << 10;

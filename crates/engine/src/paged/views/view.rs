@@ -163,7 +163,7 @@ impl View {
         self.judged(views, table, found)
     }
 
-    /// Fills `batch` as `Tree::scan` does.
+    /// Fills `batch` like `Tree::scan`, with the entries that the view shows.
     pub(crate) fn scan(
         &self,
         views: &Views,

@@ -208,7 +208,7 @@ pub(super) fn reopen_with(
     Ok(Pool::new(file, area, page_bytes, cache_pages * page_bytes, log.clone()))
 }
 
-/// Makes `page` a leaf whose one value, 3,000 bytes long, begins with the counter 0.
+/// Makes `page` a leaf with one value of 3,000 bytes, which has the counter 0 at both ends.
 pub(super) fn make(pool: &Pool, log: &CountingLog, page: PageId) -> Result<Lsn> {
     let mut guard = pool.create(page)?;
     guard.begin_change();

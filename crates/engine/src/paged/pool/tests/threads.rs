@@ -63,8 +63,9 @@ fn work(pool: &Pool, log: &CountingLog, changes: &Changes, rng: &mut Rng, rounds
     }
 }
 
-/// Checks the guarantee that a checkpoint relies on: every change below its begin record is durable
-/// in place, or its page is among the dirty ones with a recovery LSN not above that change.
+/// Checks the guarantee that a checkpoint relies on: every change below the checkpoint's begin
+/// record is durable in place, or the changed page is among the dirty pages, with a recovery LSN at
+/// or below that change.
 fn checkpoint(pool: &Pool, log: &CountingLog, changes: &Changes) {
     let (begin, _) = log.append();
     let dirty: BTreeMap<PageId, Lsn> = pool.dirty_pages().into_iter().collect();
@@ -217,7 +218,6 @@ fn prefetched_pages_are_there_without_another_read() {
         assert_eq!(rig::counter(&pool.read(page).expect("a page")), 0);
     }
     assert_eq!(pool.stat().loaded, loaded);
-    // With pages beyond the file, and with pages that were read before, the call has nothing to do
-    // and does not fail.
+    // If all pages lie beyond the file, the call reads nothing and does not fail.
     assert_eq!(pool.prefetch(&[PageId::new(1 << 50), PageId::new(u64::MAX)]).expect("a prefetch"), 0);
 }

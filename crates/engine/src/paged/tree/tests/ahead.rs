@@ -191,7 +191,7 @@ fn the_leaves_of_several_keys_are_read_together_and_once() {
     let keys: Vec<[u8; 4]> = (0..90).map(|nth| key(nth / 3 * 397)).collect();
     TREE.read_ahead(&pool, keys.iter().map(|key| &key[..])).expect("the leaves");
     let is_announced = |call: &&Call| matches!(call, Call::Announced { .. });
-    // Leaves that are near each other in the file are one read.
+    // Leaves that are near each other in the file share one read.
     let together = file.calls.lock().iter().filter(is_announced).count();
     assert!((10..=30).contains(&together), "{together} reads for 30 leaves");
     let loaded = pool.stat().loaded;

@@ -216,7 +216,8 @@ fn rolled_back_changes_leave_nothing() {
                 1 => {
                     // The rollback brings back the chains that changes after the savepoint no
                     // longer used. This small model of a transaction does not know which chains
-                    // these are, so it frees no chain that the kept values use.
+                    // these are. So the test frees no chain, and then rolls the whole transaction
+                    // back.
                     txn.roll_back_to(rig.pages(), savepoint).expect("a rollback to a savepoint");
                     txn.freed.clear();
                     txn.roll_back(rig.pages()).expect("a rollback");

@@ -374,7 +374,7 @@ pub(super) const EVERYTHING: ScanRequest<'static> = ScanRequest {
     bytes: usize::MAX,
 };
 
-/// Active transactions and dirty pages, as a checkpoint captures them.
+/// The begin position and the dirty pages of a checkpoint.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     begin: Lsn,

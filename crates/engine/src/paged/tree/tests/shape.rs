@@ -181,7 +181,8 @@ fn dropping_a_tree_goes_on_after_each_crash() {
 }
 
 /// A lost write leaves a map that is older than the tree. In this map, pages of the tree are free.
-/// An insertion that is given such a page must fail, and not wait for the latch of its own page.
+/// An insertion that is given such a page must fail, and not wait for a latch that its own thread
+/// holds.
 #[test]
 fn a_page_of_the_tree_that_its_map_has_as_free_is_corruption_and_no_wait() {
     let rig = Rig::new(4096, 1000);

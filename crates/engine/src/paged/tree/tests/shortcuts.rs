@@ -70,8 +70,8 @@ fn uncounted(rig: &Rig) -> Pages<'_> {
     Pages { shortcuts: None, ..rig.pages() }
 }
 
-/// Splits and merges make the map stale. It is used only where it is still right, and a new one is
-/// made.
+/// Splits and merges make the map stale. Threads use the stale map only where it is still right,
+/// and make a new one.
 #[test]
 fn a_stale_map_leads_to_no_wrong_leaf() {
     let rig = rig((0..KEYS).step_by(4));
@@ -110,7 +110,7 @@ fn a_page_that_is_used_again_is_not_taken_for_its_former_keys() {
     new.clone().for_each(|key| put_in(&rig, uncounted(&rig), key));
     let used: BTreeSet<PageId> = new.map(|key| leaf(&rig, key)).collect();
     assert!(gone.clone().filter(|key| used.contains(&former[*key as usize])).count() > 100, "used pages");
-    // Before the reads, which make another map.
+    // These checks come before the reads below, which make another map.
     for key in 0..KEYS {
         assert!(routed(&rig, key).is_none_or(|page| page == leaf(&rig, key)), "key {key}");
     }
@@ -142,7 +142,7 @@ fn a_page_that_another_table_uses_is_not_taken() {
         header::table(&page) == other.table && page.leaf().is_ok_and(|leaf| leaf.covers(&key.to_be_bytes()))
     };
     assert!(gone.clone().filter(is_others).count() > 10, "used pages");
-    // Before the reads, which make another map.
+    // These checks come before the reads below, which make another map.
     for key in 0..KEYS {
         assert!(routed(&rig, key).is_none_or(|page| page == leaf(&rig, key)), "key {key}");
     }
@@ -184,7 +184,7 @@ fn a_map_is_not_used_if_a_load_ran_while_it_was_made() {
     assert_eq!(read(&|| ()), KEYS as usize);
 }
 
-/// Writers of one key after another go to the leaf that they changed last.
+/// A thread that writes ascending keys goes to the leaf that it changed last.
 #[test]
 fn a_load_forgets_the_leaf_that_was_changed_last() {
     let rig = rig(0..KEYS);
@@ -207,7 +207,7 @@ fn a_load_forbids_the_shortcuts_that_were_made_before_its_end() {
     assert_eq!(count_routed(&rig), KEYS as usize);
 }
 
-/// A new table is a leaf when its first operations are counted.
+/// The root of a new table is still a leaf when its first descents are counted.
 #[test]
 fn a_table_whose_root_was_a_leaf_gets_a_map_as_soon_as_other_tables() {
     let rig = Rig::new(4096, 1000);
@@ -239,7 +239,7 @@ fn a_map_is_not_made_if_other_maps_take_all_the_memory_for_maps() {
     drop(taken);
     read(&rig, KEYS);
     assert_eq!(count_routed(&rig), KEYS as usize);
-    // A new map is made while the former one still counts.
+    // The memory of the former map is still counted while a new map is made.
     assert!(rig.pool.set_aside(all).is_none());
     read(&rig, KEYS);
     assert_eq!(count_routed(&rig), KEYS as usize);

@@ -40,8 +40,9 @@ fn amount(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().expect("eight bytes")))
 }
 
-/// Runs one transaction, which transfers an amount from one key to another one by two or three
-/// writes. A key without an amount is deleted.
+/// Runs one transaction, which transfers an amount from one key to another one by two writes.
+/// Between them, the transaction may make two more writes and undo them. A key without an amount is
+/// deleted.
 fn transfer(database: &Database, table: &Table, random: &mut Rng) -> Result<()> {
     let durability = if random.bool() { Durability::Buffered } else { Durability::Durable };
     let txn = database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
@@ -71,8 +72,8 @@ fn transfer(database: &Database, table: &Table, random: &mut Rng) -> Result<()> 
     if random.u8(..4) == 0 { txn.rollback() } else { txn.commit().map(drop) }
 }
 
-/// Returns the amounts of all keys as a view shows them, once for each way to read: by ranges, and
-/// by points between the ranges.
+/// Returns the amounts of all keys as a view shows them, once for each way to read: by an ascending
+/// range, by points, and by a descending range.
 fn look(database: &Database, table: &Table, read: Read) -> Vec<Vec<u64>> {
     let options = TransactionOptions { access: Access::ReadOnly, read, ..TransactionOptions::default() };
     let txn = database.begin_with(options).expect("begin");

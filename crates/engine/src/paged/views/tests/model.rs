@@ -1,6 +1,6 @@
 //! Runs random transactions and views on a map of keys that stands for the leaves. Each view must
 //! show, by point and by range, what the map held when the view began, without the changes of the
-//! transactions that were open then. No image may remain that no view needs.
+//! transactions that were open then. Every image that remains must be needed by a view.
 
 use super::super::versions::{Before, Stamp, Versions};
 use super::super::{TxnImages, View, Views};

@@ -10,8 +10,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// A transaction changes a key a second time. Before this change takes one of its latches, the only
-/// view closes, for which the key's last committed value was kept. A view that opens next must show
-/// that value, and not the transaction's first one.
+/// view closes. That view needed an older value of the key, so the image of the last committed
+/// value was not published. A view that opens next must show the last committed value, and not the
+/// value of the transaction's first change.
 #[test]
 fn no_view_shows_the_first_of_two_changes() {
     for latch in 1.. {
