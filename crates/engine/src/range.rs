@@ -1,7 +1,7 @@
 //! The keys of a range, from either end.
 //!
-//! The thread that uses the transaction uses its ranges. A step borrows the transaction until the
-//! step returns, so steps of several ranges, reads and writes of one transaction can be
+//! The thread that uses a transaction also uses its ranges. A step borrows the transaction until
+//! the step returns, so steps of several ranges, reads and writes of one transaction can be
 //! interleaved.
 
 use crate::direction::Direction;

@@ -7,7 +7,7 @@
 //! Rules:
 //!
 //! 1. Nothing is changed before a salvage has shown that the damaged files can be read.
-//! 2. The new database takes the place of the damaged one only when it is whole, closed and
+//! 2. The directory opens as a database again only when the new database is whole, closed and
 //!    verified.
 
 use crate::control::{self, Shutdown};
@@ -89,7 +89,7 @@ impl Database {
     /// replays the log on these pages as far as the log can be read, and undoes transactions that
     /// had not committed. [`RepairReport::losses`] lists the missing parts. The new database has an
     /// id of its own, its stamps begin anew, and it has no named consumers: positions in the feed
-    /// of the damaged database are not valid in it.
+    /// of the damaged database are not valid in the new one.
     ///
     /// A repair needs room for a copy of the files and for the new database, and memory for the
     /// keys at the borders of all pages. If it is interrupted, the database does not open

@@ -8,7 +8,7 @@
 //!
 //! The memory engine's stamps are no positions. A restored log of the memory engine ends at a cut
 //! of all streams that the archive has noted. If a stamp is wanted, the log ends at the first cut
-//! below which all commits up to the stamp lie, and commits with a greater stamp are left out.
+//! below which all commits up to the stamp lie. Commits with a greater stamp are left out.
 //!
 //! These conditions are checked before anything is written:
 //!
@@ -178,8 +178,8 @@ impl Material {
         Error::archive(self.directory.as_ref(), fault)
     }
 
-    /// Returns the error of `fault`, or of a gap in the archive if there is one, because the wanted
-    /// point may lie in the gap or above it.
+    /// Returns the error of a gap in the archive if there is one, because the wanted point may lie
+    /// in the gap or above it. Otherwise returns the error of `fault`.
     fn fault_or_gap(&self, fault: ArchiveFault) -> Error {
         self.archived.check_gap().err().unwrap_or_else(|| self.fault(fault))
     }

@@ -91,8 +91,8 @@ impl Session {
         self.ready.borrow_mut().push_back((pending, outcome));
     }
 
-    /// Runs the callbacks of all commits that are done at the time of the call, and returns the
-    /// number of callbacks that the call itself has run. Never blocks.
+    /// Runs the callbacks of all commits that are done at the time of the call. Returns the number
+    /// of callbacks that the call itself has run. Never blocks.
     ///
     /// # Panics
     /// If a callback panics. The callbacks behind it stay pending.

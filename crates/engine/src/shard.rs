@@ -1,7 +1,7 @@
 //! Distributes threads over shards of data that they need not share.
 //!
-//! Each thread draws a number once. So the log session, the free slots and the counters of a shard
-//! are mostly used by one thread.
+//! Each thread draws a number once; the number modulo [`SHARDS`] is the thread's shard. So the log
+//! session, the free slots and the counters of a shard are mostly used by one thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,8 +15,8 @@ thread_local! {
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Runs `work` while the calling thread has a number that the test chooses, because a drawn number
-/// depends on the tests that run at the same time. Chosen numbers are above all drawn ones.
+/// Runs `work` while the calling thread has a number that the test chooses. A drawn number would
+/// depend on the tests that run at the same time. Chosen numbers are above all drawn ones.
 #[cfg(test)]
 pub(crate) fn with_number<R>(number: usize, work: impl FnOnce() -> R) -> R {
     CHOSEN.set(Some((SHARDS << 32) + number));

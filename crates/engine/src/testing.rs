@@ -178,7 +178,8 @@ pub fn fuzz_targets() -> Vec<Target> {
     ]
 }
 
-/// Checks a page with a corrected checksum, and applies the sample changes to it if it is sound.
+/// Corrects the checksum of a page and checks the page. Applies the sample changes to the page if
+/// it is sound.
 fn page(input: &[u8]) {
     let mut bytes = input.to_vec();
     bytes.resize(PAGE_BYTES, 0);
@@ -338,8 +339,8 @@ fn put_at(directory: Arc<dyn Directory>, path: &str, bytes: &[u8]) -> Option<()>
     }
 }
 
-/// Restores the backup of the input's version to the end of an archive whose only file is the
-/// input, with corrected checksums of stretches and of records.
+/// Restores the backup of the input's version to the end of an archive. The only file of the
+/// archive is the input, with corrected checksums of stretches and of records.
 fn restore_to_a_point(input: &[u8]) {
     let _refused = restored(input).is_err();
 }

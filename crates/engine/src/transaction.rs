@@ -175,8 +175,9 @@ impl Transaction {
     }
 
     /// Returns the first entry in `keys` that no other transaction has locked for update or
-    /// written, and locks it for update, like SQL's `FOR UPDATE SKIP LOCKED` with a limit of one
-    /// row. Returns `None` if there is no such entry. The call waits for no other transaction.
+    /// written, and locks it for update. This is like SQL's `FOR UPDATE SKIP LOCKED` with a limit
+    /// of one row. Returns `None` if there is no such entry. The call waits for no other
+    /// transaction.
     ///
     /// Several consumers of one queue get different entries. Each consumer deletes its own entry,
     /// and a consumer that rolls back leaves its entry to the others. The keys that the call has
@@ -475,7 +476,8 @@ impl Transaction {
     /// # Errors
     /// `Error::Closed` if the database is closed or is being closed: then the next opening undoes
     /// the transaction. After an error of the device a transaction of the paged engine keeps its
-    /// locks, and each call that needs them tries again to undo the transaction (`Error::Unended`).
+    /// locks. Each call that needs one of these locks tries again to undo the transaction
+    /// (`Error::Unended`).
     pub fn rollback(mut self) -> Result<()> {
         let txn = self.of.get_mut();
         if !txn.has_changes() {

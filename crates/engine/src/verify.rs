@@ -20,9 +20,9 @@ use std::sync::Arc;
 impl Database {
     /// Checks a database that is not open, and returns the faults found. The call changes nothing.
     /// First the call checks the files, and then the state that an opening would recover. To
-    /// recover this state the call opens the database with an overlay in memory, to which recovery
-    /// writes 4 KiB for each block of 4 KiB that it changes. The memory engine takes as much memory
-    /// as when it is open.
+    /// recover this state the call opens the database with an overlay in memory. Recovery writes 4
+    /// KiB to the overlay for each block of 4 KiB that it changes. The memory engine takes as much
+    /// memory as when it is open.
     ///
     /// A fault that keeps the database from being opened is in the report. If the call cannot try
     /// to open the database, [`VerifyReport::unchecked`] says why.

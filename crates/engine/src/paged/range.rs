@@ -9,7 +9,8 @@
 //!   entries again.
 //!
 //! After (3) no other transaction can change these entries. So the fetch includes entries that were
-//! inserted before (2), and lacks entries that were deleted before (2).
+//! inserted before (2), and lacks entries that were deleted before (2). A range of a read view
+//! takes step (1) only, and invariants 1 and 4 do not apply to it.
 //!
 //! Invariants:
 //!

@@ -3,7 +3,7 @@
 //! A checkpoint writes back the pages that have been dirty since before the previous checkpoint. So
 //! these pages are known when the previous checkpoint ends. If they were all written when the next
 //! checkpoint is due, every commit would meanwhile share the device with them. So they are written
-//! in small batches, in step with the log, and the last batch is due when 80 % of the log up to the
+//! in small batches, in step with the log. The last batch is due when 80 % of the log up to the
 //! next checkpoint is appended. PostgreSQL calls this share `checkpoint_completion_target`.
 //! Decision 82 has the measurements.
 //!

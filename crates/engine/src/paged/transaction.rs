@@ -2,17 +2,17 @@
 //!
 //! Used by one thread at a time; a transaction may move between threads. Invariants:
 //!
-//! 1. Every key that is read or passed over is locked before it is read, and every key that is
-//!    written is locked before it is written. No lock is released before the commit record has a
-//!    position in the log, or everything is undone.
+//! 1. Except in a read view, every key is locked before the transaction reads it, passes over it or
+//!    writes it. No lock is released before the commit record has a position in the log, or
+//!    everything is undone.
 //! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it
 //!    can only roll back.
 //! 3. `depends` is at least the commit end of every transaction whose writes this one has seen or
 //!    replaced and whose commit may not be durable. The records of a transaction that writes lie
 //!    above `depends`, so a wait for its own commit record includes the commits that it depends on.
 //! 4. A transaction whose changes can neither be committed nor undone keeps its locks until the
-//!    changes can be undone (`unfinished`), or, after the gate has shut, until the database is
-//!    opened again.
+//!    changes can be undone (`unfinished`). After the gate has shut, it keeps the locks until the
+//!    database is opened again.
 
 use crate::Durability;
 use crate::body_threads::while_blocked;
@@ -388,7 +388,7 @@ impl PagedTransaction {
                     }
                     Err(cause) => {
                         // The changes stay in memory, and the transaction's locks hide them. The
-                        // slot makes the log retain the records that undo them.
+                        // slot makes the log retain the records that their undo needs.
                         let (locks, ending, cause) = (self.locks.take(), self.ending, cause.clone());
                         engine.set_aside(Unended { writer, locks, ending, cause });
                     }
@@ -435,10 +435,10 @@ impl EngineTransaction for PagedTransaction {
         self.get(table, key)
     }
 
-    /// Takes the keys in groups of [`KEYS_TOGETHER`] at most. Of each group it first reads the keys
-    /// whose leaves are in memory, then the other leaves together, then the keys in these leaves.
-    /// All keys of a group are locked, in their order, before a leaf of the group is read from the
-    /// device.
+    /// Takes the keys in groups of [`KEYS_TOGETHER`] at most. For each group, the call first reads
+    /// the keys whose leaves are in memory, then the other leaves together, then the keys in these
+    /// leaves. All keys of a group are locked, in their order, before a leaf of the group is read
+    /// from the device.
     fn multi_get(&mut self, table: &Arc<PagedTable>, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let together = self.keys_together();
         if together == 1 {

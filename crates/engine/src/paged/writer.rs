@@ -395,8 +395,8 @@ impl ChangeWriter for DoRecords<'_> {
     }
 }
 
-/// Appends the records of a rollback. Each record undoes one change, after which `undo_next` is the
-/// next to undo.
+/// Appends the records of a rollback. Each record undoes one change; `undo_next` is the change to
+/// undo after that one.
 pub(crate) struct CompensationRecords<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) writer: &'a mut Writer,

@@ -2,8 +2,8 @@
 //! finds in the rows of that other table.
 //!
 //! Invariant: for each row, an index has one entry for each term that its function finds in the
-//! row, and no other entries. [`IndexedTable`] changes the row and its entries in one transaction,
-//! so no crash and no other transaction finds a row without its entries, or entries without their
+//! row, and no other entries. [`IndexedTable`] changes the row and its entries in one transaction.
+//! So no crash and no other transaction finds a row without its entries, or entries without their
 //! row.
 
 use super::key::{AsKey, Key, encoded};

@@ -11,7 +11,7 @@
 //! | `Option<A>` | `00` for `None`; `01` and the bytes of the value for `Some` |
 //! | a tuple of one to four | the bytes of each element, one after the other |
 //!
-//! No encoding of a value begins with the encoding of another value of its type, so a tuple is
+//! No encoding of a value begins with the encoding of another value of its type. So a tuple is
 //! ordered by its first element, then by its second, and so on.
 
 use crate::key_range::{KeyRange, Prefix};

@@ -15,11 +15,12 @@
 //! 3. Before any page goes to the device, the log is durable up to the end of the last record that
 //!    changed it. `flush` is the one place that writes pages, and the one that calls
 //!    [`WalBarrier::make_durable`].
-//! 4. No latch is held across I/O, except the exclusive latch of the very page that is being read
-//!    in.
-//! 5. The thread that makes room may hold page latches. So flushing never waits for a page latch:
-//!    it tries the latch, and leaves the page out if another thread holds it. A thread takes page
-//!    latches first, then the flusher mutex, then shard latches.
+//! 4. The pool itself holds only two latches across I/O: the exclusive latch of the page that is
+//!    being read in, and the flusher mutex.
+//! 5. A thread that makes room may hold page latches. So it never waits for the latch of a page to
+//!    be written: it tries the latch, and leaves the page out if another thread holds the latch
+//!    exclusively. Only [`Pool::flush_all`] waits for page latches, and its caller holds none. A
+//!    thread takes page latches first, then the flusher mutex, then shard latches.
 //! 6. When all frames are pinned or cannot be written back, the pool allocates one more. The pool
 //!    then exceeds its limit, because waiting could deadlock.
 //!

@@ -14,9 +14,9 @@
 //! Parts of other checkpoints (unfinished ones after this one) are ignored, because the records of
 //! the transactions themselves say all that these parts captured.
 //!
-//! Analysis and redo read the log together. Redo considers every page as dirty that a record above
-//! the begin record changes. So redo decides about each record without knowing the rest of the log.
-//! Only the records of the checkpoint itself are read first, for the pages that were dirty when the
+//! Analysis and redo read the log together. Redo considers a page dirty if a record above the begin
+//! record changes it. So redo decides about each record without knowing the rest of the log. Only
+//! the records of the checkpoint itself are read first, for the pages that were dirty when the
 //! checkpoint was taken.
 
 use super::Progress;

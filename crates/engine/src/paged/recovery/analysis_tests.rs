@@ -1,6 +1,6 @@
 //! Tests of checkpoints that capture a transaction while it ends. Whatever the order of the
-//! checkpoint's and the transaction's records, analysis must know which transactions are committed
-//! and which of their chains are still to be freed, each chain once.
+//! checkpoint's and the transaction's records, analysis must know which transactions are committed.
+//! It must also know which of their chains are still to be freed, each chain once.
 
 use super::analysis::Analysis;
 use crate::error::Error;

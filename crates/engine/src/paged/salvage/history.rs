@@ -102,7 +102,8 @@ fn each(log: &StreamInspection, mut see: impl FnMut(&RecordRef<'_>) -> Result<bo
 }
 
 impl History {
-    /// Finds the last complete checkpoint. Pages may need the log up to `needed`.
+    /// Finds the last complete checkpoint, and how much of the log can be used. Pages may need the
+    /// log up to `needed`.
     pub(super) fn of(log: &StreamInspection, needed: Lsn) -> Result<History> {
         let mut last = None;
         let mut current: Option<Checkpoint> = None;
@@ -224,7 +225,8 @@ fn overwritten(kind: ChangeKind, payload: &[u8]) -> impl Iterator<Item = PageId>
         .map(|part| part.page)
 }
 
-/// A record of a transaction: the record before it, its kind and its payload.
+/// A record of a transaction: the LSN of the transaction's record before it, its kind and its
+/// payload.
 type Link = (Lsn, u8, Vec<u8>);
 
 /// Returns the changes of the transactions in `unfinished` that no rollback has taken back.

@@ -15,10 +15,10 @@
 //!    pages. No other transaction has changed these keys since, and the log has their former
 //!    values.
 //!
-//! If the log cannot be read up to the newest change in the pages (`History::Prefix`), pages with
-//! changes beyond the readable part are taken as they are, and the changes of unfinished
-//! transactions in these pages are not taken back. A database that was closed cleanly needs no log,
-//! because its pages hold everything.
+//! If the log cannot be read up to the newest change in the pages (`History::Prefix`), some pages
+//! have changes beyond the readable part. The repair takes such pages as they are, and does not
+//! take back the changes of unfinished transactions in them. A database that was closed cleanly
+//! needs no log, because its pages hold everything.
 
 mod history;
 mod rows;
@@ -354,7 +354,7 @@ fn likely_page_bytes(file: &dyn File) -> Result<usize> {
     })
 }
 
-/// A barrier of a log to which nothing is appended. Pages that are written back go to memory.
+/// A barrier of a log to which nothing is appended. Pages that are written back go to the overlay.
 #[derive(Debug)]
 struct NothingToWaitFor;
 

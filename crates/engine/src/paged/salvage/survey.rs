@@ -5,7 +5,7 @@
 //! keep their bytes, so without these two rules deleted rows would come back.
 //!
 //! In a sound file, two leaves of a tree never cover the same key. If two leaves of a table's tree
-//! do, the device has returned an older version of one of them, and the leaf with the lower LSN
+//! do, the device has returned an older version of one of them. Then the leaf with the lower LSN
 //! does not count. A committed bulk load leaves a second tree with the table's id until this tree
 //! is freed (`load`). If the second tree is the table's former tree, its root is an empty leaf that
 //! covers all keys of the table; this leaf does not count. The tree of a load that is not committed
@@ -176,7 +176,7 @@ impl TreeLeaves {
     }
 }
 
-/// The maps that can be read.
+/// The bits of the maps; `None` for a map that cannot be read.
 struct InUse {
     page_bytes: usize,
     maps: Vec<Option<Vec<u8>>>,

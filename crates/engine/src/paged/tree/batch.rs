@@ -32,7 +32,7 @@ enum Stored {
     Chain(Chain),
 }
 
-/// Some entries of a tree, in the order of the scan that filled it.
+/// Some entries of a tree, in the order of the scan that copied them.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,

@@ -1,11 +1,10 @@
-//! Long values: chains of overflow pages. A chain is written before a leaf points to it, and freed
-//! after the commit of the transaction whose change of the leaf has removed the pointer.
+//! Long values: chains of overflow pages. A chain is written before a leaf points to it. It is
+//! freed after the commit of the transaction that has removed the pointer from the leaf.
 //!
-//! A chain is written from its end to its front, so that each page is filled once, with the link to
-//! the next page already known. One record marks a group of pages as in use and has their contents.
-//! The record belongs to the transaction and is undone by freeing the pages. A chain is read
-//! without a latch on the leaf, because the caller's lock on the key keeps the chain from being
-//! freed.
+//! A chain is written from its end to its front. So each page is filled once, with the link to the
+//! next page already known. One record marks a group of pages as in use and has their contents. The
+//! record belongs to the transaction and is undone by freeing the pages. A chain is read without a
+//! latch on the leaf, because the caller's lock on the key keeps the chain from being freed.
 
 use super::handle::{Pages, Tree, corrupt};
 use super::structure::{RecordFor, Structure};
@@ -81,8 +80,9 @@ pub(super) fn write_groups<'p>(
     Ok(())
 }
 
-/// Calls `see` with the id and the piece of each page of the chain that begins at `head`. Fails if
-/// the chain is longer than a value may be, and therefore also if it is a cycle.
+/// Calls `see` for each page of the chain that begins at `head`, with the page's id and the piece
+/// of the value in it. Fails if the chain is longer than a value may be, and therefore also if it
+/// is a cycle.
 pub(super) fn walk(
     pool: &Pool,
     table: TableId,

@@ -3,11 +3,11 @@
 //!
 //! A scan descends from the root and walks along the leaves of one parent. It holds the parent's
 //! latch meanwhile, so that these leaves are neighbours. The scan waits only for the first leaf. If
-//! a further leaf is not in memory or is being changed, the scan releases its latches and finds the
-//! leaf again from the root, by the leaf's fence. If the batch still has room after the last leaf
-//! of the parent, the scan descends again for the leaves of the next parent. No latch is held
-//! between two batches. Changes of the pages meanwhile do not matter, because the next batch is
-//! found from the root, by the last key or the leaf's fence. Locks, not the scan, guard against
+//! a further leaf is not in memory or is being changed, the scan releases its latches. Then it
+//! finds the leaf again from the root, by the leaf's fence. If the batch still has room after the
+//! last leaf of the parent, the scan descends again for the leaves of the next parent. No latch is
+//! held between two batches. Changes of the pages meanwhile do not matter, because the next batch
+//! is found from the root, by the last key or the leaf's fence. Locks, not the scan, guard against
 //! keys that are inserted or deleted between two batches.
 //!
 //! If the next leaf is not in memory, the scan asks for this leaf, and for the further leaves that
@@ -318,8 +318,8 @@ impl Tree {
         Ok(onward)
     }
 
-    /// Copies entries of `request`, from its beginning on, that the leaves of one parent have,
-    /// until the batch is full or the next leaf cannot be read without waiting.
+    /// Copies entries of `request`, from its beginning on, out of the leaves of one parent. Stops
+    /// when the batch is full or the next leaf cannot be read without waiting.
     fn scan_siblings(
         &self,
         pool: &Pool,

@@ -1,8 +1,8 @@
 //! A hint: the leaf in which a thread last changed a table.
 //!
 //! A table has one hint for each shard of threads. A hint is used only after two changes in a row
-//! have gone to its leaf, so that changes all over the table seldom try a hint in vain. A stale
-//! hint does no harm: see `shortcuts`, which keeps the hints.
+//! have gone to its leaf. So changes all over the table seldom try a hint in vain. A stale hint
+//! does no harm: see `shortcuts`, which keeps the hints.
 
 use crate::paged::page::PageId;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -376,9 +376,9 @@ impl TreeLoad {
         Ok(())
     }
 
-    /// Adds a leaf to its parent. A page without room for the separator gives its last separator to
-    /// its own parent, and the two children around the new separator become the children of the
-    /// next page.
+    /// Adds a leaf to its parent. If a page has no room for the separator, the page gives its last
+    /// separator to its own parent. The two children around the new separator become the first
+    /// children of the next page.
     fn add_child(
         &mut self,
         pages: Pages<'_>,

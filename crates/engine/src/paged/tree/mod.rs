@@ -13,17 +13,17 @@
 //! 1. Latches are taken from the root down, among siblings from left to right, and the maps last,
 //!    in ascending order. No thread holds a page's latch and waits for a latch above it or to its
 //!    left, so latches cannot deadlock.
-//! 2. A thread that goes from a page to its child holds the page's latch until it has the child's,
-//!    so the child cannot be split, merged or freed in between. There are no other links between
-//!    pages of a tree, so no thread has to move right along a link.
+//! 2. A thread that goes from a page to its child holds the page's latch until it has the child's
+//!    latch. So the child cannot be split, merged or freed in between. There are no other links
+//!    between pages of a tree, so no thread has to move right along a link.
 //! 3. The fences of a child are the separators around it in its parent. A page holds only keys
 //!    between its fences. So a scan finds its continuation from a fence, whatever happened to the
 //!    pages meanwhile.
 //! 4. All changes follow one order: exclusive latches, `begin_change`, append, edit,
 //!    `finish_change`. Everything that can fail comes before the append, and a failed append leaves
 //!    every page as it was. A failure after the append shuts the database off. A record lies above
-//!    the LSNs of all pages that it changes, so a page's changes are in the log in the order in
-//!    which they were made.
+//!    the LSNs of all pages that it changes. So the log has a page's changes in the order in which
+//!    they were made.
 //! 5. A change of structure is one record ([`structure::Structure`]) and leaves a tree that
 //!    satisfies invariant 3. Between two changes of structure, and at every crash, the tree is
 //!    whole; at worst a page is emptier than it could be.

@@ -25,7 +25,7 @@ impl Tree {
         Ok(self.get(pool, key, |_| ())?.is_some())
     }
 
-    /// Reads together those leaves of `keys` that are not in memory. There are at most
+    /// Reads together those leaves of `keys` that are not in memory. The caller passes at most
     /// [`Pool::ahead_max`] keys. This call is only a hint: when a key is read later, it may lie in
     /// another leaf, or its leaf may have been evicted again. Then that read may go to the device.
     pub(crate) fn read_ahead<'k>(&self, pool: &Pool, keys: impl Iterator<Item = &'k [u8]>) -> Result<()> {

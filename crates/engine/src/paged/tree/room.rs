@@ -1,8 +1,8 @@
-//! Making room: splits a page in which an entry or a separator does not fit, and lets the tree grow
+//! Making room: splits a page that has no room for an entry or a separator, and lets the tree grow
 //! at its root.
 //!
 //! Descends with exclusive latches, on at most a parent and its child at a time. An inner page that
-//! may have no room for one more separator is split on the way, so the parent of a page to be split
+//! may have no room for one more separator is split on the way. So the parent of a page to be split
 //! always has room, and no split propagates upwards. Each call makes one change of structure and
 //! lets the caller try again.
 //!
@@ -83,10 +83,10 @@ impl<'a> Entries<'a> {
 }
 
 /// Decides where to split so that both halves have room, with the new entry included. The split is
-/// as even as possible. But if the new entry is the last one, it goes to the new page alone, so
-/// that ascending keys fill their pages and no entry moves. Four of the longest entries fit a page
-/// with the longest fences, so there is always a place to split. `None` means that an entry is
-/// longer than an entry may be.
+/// as even as possible. But if the new entry is the last one, it goes to the new page alone. So
+/// ascending keys fill their pages, and no entry moves. Four of the longest entries fit a page with
+/// the longest fences, so there is always a place to split. `None` means that an entry is longer
+/// than an entry may be.
 fn choose_split(entries: &Entries<'_>, page_bytes: usize) -> Option<LeafSplit> {
     let count = entries.len();
     let total: usize = (0..count).map(|index| entries.bytes(index)).sum();

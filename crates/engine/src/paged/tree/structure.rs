@@ -1,6 +1,6 @@
 //! Changes of several pages by one log record. A [`Structure`] collects the latched pages and the
-//! parts of the record (a [`Part`] is a change of one page), logs the parts as one record, and
-//! applies them.
+//! parts of the record; a [`Part`] is a change of one page. `Structure` logs the parts as one
+//! record, and applies them.
 //!
 //! The thread that builds a change has checked that each part fits its page, because a change that
 //! is in the log cannot be taken back. If a part nevertheless does not fit its page, the database

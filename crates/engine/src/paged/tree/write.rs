@@ -244,9 +244,9 @@ impl Tree {
         if self.is_worth_shrinking(pages, before, after) {
             // A failure to shrink is not returned, because the key is already removed, in the log
             // and in its page. If this call is part of a rollback and returned the failure, the
-            // rollback would not note its change as undone, and would later undo the change a
-            // second time. The next thread that needs those pages or the log meets the cause of the
-            // failure. A bug is returned, because no later call would meet it again.
+            // rollback would not note its change as undone. A repeated rollback would then undo the
+            // change a second time. The next thread that needs those pages or the log meets the
+            // cause of the failure. A bug is returned, because no later call would meet it again.
             if let Err(bug @ Error::Internal(_)) = self.shrink(pages, key, writer) {
                 return Err(bug);
             }

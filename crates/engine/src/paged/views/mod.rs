@@ -1,5 +1,5 @@
 //! Read views. A transaction that only reads sees the transactions that had committed when it
-//! began, takes no locks, and neither waits for writers nor makes them wait (docs/adr/0038).
+//! began. It takes no locks, and neither waits for writers nor makes them wait (docs/adr/0038).
 //!
 //! Modules: `images` (what a writing transaction keeps for views), `versions` (published images, by
 //! table and key), `view` (reading), `unshown` (commits that wait for the log). This file has the
@@ -13,10 +13,10 @@
 //!    latched and all its locks held. A view opens at the instant at which it raises `clock`; its
 //!    stamp is the value before the raise. The view sees the transactions that have read its stamp
 //!    or a lower value. A transaction that comes after another one in the order of locks reads no
-//!    lower value than the earlier one, so a view sees a prefix of that order.
-//! 2. A thread that opens a view visits all transactions with images, waits for each only as long
-//!    as for a latch, and publishes the images that they have kept. A transaction that keeps images
-//!    later finds the view registered, and publishes these images itself.
+//!    lower value than the earlier one. So a view sees a prefix of that order.
+//! 2. A thread that opens a view visits all transactions with images, and publishes the images that
+//!    they have kept. It waits for each transaction only as long as for a latch. A transaction that
+//!    keeps images later finds the view registered, and publishes these images itself.
 //! 3. An image of a committed transaction is in the list (`committed`) of the newest view that
 //!    needs it. When that view closes, the image moves to the newest older view that needs it, or
 //!    is removed. So no image survives the last view that needs it.
@@ -197,8 +197,8 @@ impl Views {
         let stamp = Stamp(self.clock.load(Ordering::SeqCst));
         pause::at(PausePoint::Stamped);
         images.commit(&mut kept, stamp, end);
-        // If this load of `count` misses a view, the stamp of that view is the one loaded above or
-        // a higher one, so the view sees the transaction.
+        // If this load of `count` misses a view, that view has the stamp loaded above or a higher
+        // one. So the view sees the transaction.
         if self.count.load(Ordering::SeqCst) != 0 {
             self.publish(&mut kept);
         }
@@ -304,8 +304,8 @@ impl Views {
     }
 
     /// Makes room for images (invariant 4). First removes images of views that are given up. If
-    /// none of these is left and there are still too many bytes, gives up the oldest view or,
-    /// without a view, makes the writer of `kept` stop keeping images.
+    /// none of these is left and there are still too many bytes, gives up the oldest view. If there
+    /// is no view either, makes the writer of `kept` stop keeping images.
     #[cold]
     fn make_room(&self, kept: Option<&mut ImageState>) {
         let mut registry = self.registry.lock();
@@ -343,7 +343,7 @@ impl Views {
     /// A view sees a transaction T whole or not at all. T reads `clock` and stores its outcome with
     /// its images latched. If the loop below visits T after this store, every read of the view
     /// comes after the store. If the loop visits T before T reads `clock`, T reads a stamp above
-    /// the view's, because the view has raised `clock` already, and the view never sees T. If the
+    /// the view's, because the view has raised `clock` already. Then the view never sees T. If the
     /// loop does not visit T, T's `state` was `ENDED` after `clock` was raised. Then T had ended,
     /// or T keeps its first image later and reads a higher stamp. If T has stopped keeping images,
     /// reads a higher stamp, and commits before the visit, T's commit names its tables to the view.

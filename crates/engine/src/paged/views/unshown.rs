@@ -3,7 +3,7 @@
 //! With `LockRelease::AfterDurable` the thread of `durability_waiter` ends the transactions that
 //! commit with a callback or a future, one after another. The program may see a commit acknowledged
 //! before that thread ends the transaction. So a thread that opens a view first shows to the view
-//! all commits that are or may be acknowledged, and does not wait for the thread of
+//! all commits that are or may be acknowledged. It does not wait for the thread of
 //! `durability_waiter`.
 //!
 //! Threads: the committing thread adds a commit; the thread of `durability_waiter` takes it; each

@@ -1,15 +1,16 @@
 //! The before-images of one table that open views may need, in key order.
 //!
 //! An image is the value of a key before its first change by one transaction. The images of a key
-//! are in the order in which their transactions wrote the key, which is the order of their
-//! exclusive locks and of their stamps. A view reads the first image whose transaction it does not
-//! see, or the leaf if it sees all these transactions.
+//! are in the order in which their transactions wrote the key. This is also the order of the
+//! transactions' exclusive locks and stamps. A view reads the first image whose transaction it does
+//! not see, or the leaf if it sees all these transactions.
 //!
 //! Writers publish and remove images under `map`. Readers look at images under `map` while they
 //! hold the leaf's latch. Invariants:
 //!
-//! 1. An image is in `map` from before its transaction changes the leaf until the change is undone
-//!    or no view needs the image. So a reader that finds the change in the leaf finds the image.
+//! 1. An image that an open view needs is in `map` before the view can find the transaction's
+//!    change in the leaf. The image stays in `map` until the change is undone or no view needs the
+//!    image. So a reader that finds the change in the leaf finds the image.
 //! 2. A key has at most one image of each transaction: the value before the transaction's first
 //!    change of the key.
 //! 3. If a reader with a leaf's latch loads a `count` of zero, every image that was published under
@@ -289,9 +290,9 @@ impl Versions {
         before.bytes()
     }
 
-    /// Calls `see` with the former value that the view reads in place of the leaf's value of `key`,
-    /// or with `None` if it reads the leaf's. The caller holds the leaf's latch, or looks again
-    /// after it has read a long value.
+    /// Calls `see` with the former value that the view reads in place of the leaf's value of `key`.
+    /// If the view reads the leaf's value, calls `see` with `None`. The caller holds the leaf's
+    /// latch, or looks again after it has read a long value.
     #[inline]
     pub(super) fn look<R>(&self, key: &[u8], view: Stamp, see: impl FnOnce(Option<&Before>) -> R) -> R {
         if self.is_clear(view) {

@@ -1,10 +1,10 @@
 //! An open view, and reading through it.
 //!
 //! Used by the thread of its transaction. A reader looks at a leaf and at the images of its keys
-//! under one latching of the leaf, so it finds the image of each change that it finds in the leaf.
-//! After the read the reader checks whether the table was dropped or the view given up. This check
-//! suffices, because a table is marked as dropped before its pages are freed, and a view is marked
-//! as given up before its images are removed.
+//! under one latching of the leaf. So for each change that the reader finds in the leaf, it also
+//! finds the image. After the read the reader checks whether the table was dropped or the view
+//! given up. This check suffices, because a table is marked as dropped before its pages are freed,
+//! and a view is marked as given up before its images are removed.
 //!
 //! A long value is read with no latch held. Its pages are freed only after its bytes are in the
 //! image of the change that no longer uses them. So the reader looks for an image again after it

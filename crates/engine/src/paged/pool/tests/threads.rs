@@ -63,9 +63,9 @@ fn work(pool: &Pool, log: &CountingLog, changes: &Changes, rng: &mut Rng, rounds
     }
 }
 
-/// Checks the guarantee that a checkpoint relies on: every change below the checkpoint's begin
-/// record is durable in place, or the changed page is among the dirty pages, with a recovery LSN at
-/// or below that change.
+/// Checks the guarantee that a checkpoint relies on. Every change below the checkpoint's begin
+/// record is durable in place, or the changed page is among the dirty pages. The recovery LSN of
+/// such a dirty page is at or below the change.
 fn checkpoint(pool: &Pool, log: &CountingLog, changes: &Changes) {
     let (begin, _) = log.append();
     let dirty: BTreeMap<PageId, Lsn> = pool.dirty_pages().into_iter().collect();

@@ -1,5 +1,6 @@
-//! Tests of bulk loads of a tree. The tests compare the tree with what was loaded, for random keys
-//! and page sizes, crash before each record, and use a tree after its load.
+//! Tests of bulk loads of a tree. The tests use random keys and page sizes, and compare the tree
+//! with what was loaded. They also stop a load before one of its records, and change a tree after
+//! its load.
 
 use super::rig::{Rig, Sizes, TABLE, TREE, Txn, assert_same, key, value};
 use crate::paged::page::key_bytes_max;
@@ -91,7 +92,8 @@ fn pages_are_full() {
     }
 }
 
-/// A crash before each record of a load leaves a whole tree, which can be freed: no page is lost.
+/// A crash, or a refused record, in the middle of a load leaves a whole tree, which can be freed:
+/// no page is lost.
 #[test]
 fn a_load_that_ends_early_can_be_freed() {
     for_seeds(6, |rng| {

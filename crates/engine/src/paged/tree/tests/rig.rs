@@ -365,7 +365,7 @@ impl Rig {
     }
 }
 
-/// A request for everything in a tree, upwards, in batches of at least a leaf.
+/// A request for everything in a tree, upwards, in one batch.
 pub(super) const EVERYTHING: ScanRequest<'static> = ScanRequest {
     low: Bound::Unbounded,
     high: Bound::Unbounded,

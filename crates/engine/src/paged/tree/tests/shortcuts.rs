@@ -97,8 +97,8 @@ fn a_stale_map_leads_to_no_wrong_leaf() {
     assert_eq!(count_routed(&rig), KEYS as usize);
 }
 
-/// Pages that merges have freed are leaves of other keys of the same table when the map leads to
-/// them.
+/// Merges free pages, which then become leaves for other keys of the same table. The stale map
+/// still leads to these pages.
 #[test]
 fn a_page_that_is_used_again_is_not_taken_for_its_former_keys() {
     let rig = rig(0..KEYS);
@@ -121,8 +121,8 @@ fn a_page_that_is_used_again_is_not_taken_for_its_former_keys() {
     rig.verify(&[TREE]);
 }
 
-/// A page that a merge has freed is a leaf of another table, with its former keys between its
-/// fences, when the map leads to it.
+/// A merge frees a page, which then becomes a leaf of another table, with the page's former keys
+/// between its fences. The stale map still leads to this page.
 #[test]
 fn a_page_that_another_table_uses_is_not_taken() {
     let rig = rig(0..KEYS);
