@@ -1,11 +1,11 @@
 //! Makes appended records durable and then calls their callbacks, on a thread of the log or by a
 //! [`Syncer`] of the program.
 //!
-//! The thread takes all waiting requests as one group, leads or joins a sync up to the largest
-//! position of the group, and then calls the group's callbacks in order. Requests that arrive
-//! during the sync are the next group. A callback gets success only after all records below its
-//! position are durable. After a failure every callback gets an error, because the failure of the
-//! log is permanent.
+//! The thread takes all waiting requests as one group, and leads or joins a sync up to the largest
+//! position of the group. Then it calls the group's callbacks in order. Requests that arrive during
+//! the sync are the next group. A callback gets success only after all records below its position
+//! are durable. After a failure every callback gets an error, because the failure of the log is
+//! permanent.
 //!
 //! A crash may lose records whose callbacks have not been called.
 

@@ -86,8 +86,8 @@ impl Completion {
         if core.wakers.ensure_thread().is_err() {
             return Poll::Ready(core.wait(self.end, self.level));
         }
-        // The waker is cloned before the latch is taken, and the old one is dropped after the latch
-        // is released, because cloning and dropping a waker run foreign code.
+        // Cloning and dropping a waker run foreign code. So the waker is cloned before the latch is
+        // taken, and the old one is dropped after the latch is released.
         let waker = context.waker().clone();
         let (end, level) = (self.end, self.level);
         let left =

@@ -6,8 +6,8 @@
 //!
 //! 1. Sizes never fall from one index to the next, so a trimmed segment's file can be reused
 //!    without being shortened.
-//! 2. Each capacity is a multiple of 4 KiB, so an LSN and its offset in a file have the same offset
-//!    in a 4 KiB block, and no block crosses the end of a segment.
+//! 2. Each capacity is a multiple of 4 KiB, so no 4 KiB block crosses the end of a segment. An LSN
+//!    and its offset in the file have the same remainder modulo 4 KiB.
 
 use crate::seal::SEALED_BYTES;
 use katydid_kernels::lsn::Lsn;

@@ -10,8 +10,8 @@
 //! 2. Segments may be recycled while they are read. Before a reader reports damage, it therefore
 //!    compares the position with the start once more.
 //! 3. A reader takes the memory of one window and one logical record (at most 64 MiB), whatever the
-//!    log contains. If a record is in fragments, the reader passes over them up to the last one,
-//!    and then reads the earlier ones backwards, each by the link in the next one.
+//!    log contains. If a record is in fragments, the reader passes over them up to the last one.
+//!    Then it reads the earlier ones backwards, each by the link in the next one.
 
 use crate::error::ReadError;
 use crate::recover::scan::follows;

@@ -3,7 +3,7 @@
 //! Any thread may call this code. The owner of a log says from which position on it needs the log
 //! ([`Stream::trim`](crate::Stream::trim)); a pin names such a position for another user, such as a
 //! backup or a consumer of the records. The log is trimmed to the least of these positions. A pin
-//! has a maximum of bytes: if it is farther behind the end of the log when the owner trims, the pin
+//! has a maximum of bytes. If a pin is farther behind the end of the log when the owner trims, it
 //! is lost, and the part that it retained is trimmed. In NVRAM pins are also lost when a quarter of
 //! the log or more is in use after a trim. A pin therefore never makes a log grow without bound or
 //! become full.

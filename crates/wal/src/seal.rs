@@ -1,7 +1,7 @@
 //! The format of a sealed block of 4 KiB, in which control slots and segment headers are written.
 //!
 //! Pure functions. The frame of a sealed block is the same in every version of the format, now and
-//! later, so that a program can distinguish a file of another version from a damaged one:
+//! later. A program can therefore distinguish a file of another version from a damaged one:
 //!
 //! ```text
 //! 0       8         12                                        4092      4096

@@ -183,11 +183,11 @@ impl Stream {
         Ok(end)
     }
 
-    /// Returns a position that separates appends: every record whose append ended before this call
-    /// lies below it, and every record whose append begins after this call lies at that position or
-    /// above. The call writes nothing and waits for no device. A barrier costs little, except with
-    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks.
-    /// A log with that inserter should need few barriers.
+    /// Returns a position that separates appends. Every record whose append ended before this call
+    /// lies below the position. Every record whose append begins after this call lies at the
+    /// position or above. The call writes nothing and waits for no device. A barrier costs little,
+    /// except with [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all
+    /// open chunks. A log with that inserter should need few barriers.
     pub fn barrier(&self) -> Lsn {
         self.core().barrier()
     }

@@ -43,8 +43,8 @@ impl Stream {
     ///
     /// The records of `kept` are appended in the same step: after a crash either no record is
     /// dropped, or all of them are dropped and the kept records exist. `kept` is for records that
-    /// must survive the truncation, such as the vote of a Raft log, if the vote's last copy is
-    /// among the dropped records.
+    /// must survive the truncation. An example is the vote of a Raft log, if the last copy of the
+    /// vote is among the dropped records.
     ///
     /// Positions are not used again: the next record starts above everything that was dropped.
     /// Readers pass over dropped records, and [`Stream::read`] returns [`ReadError::Truncated`] for

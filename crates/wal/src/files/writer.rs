@@ -168,8 +168,9 @@ impl Writer {
     fn write(&self, write: &Planned) -> device::Result<()> {
         let ring = &self.ring;
         let whole = write.to.floor_block();
-        // SAFETY: the bytes are filled, and `written` stays below them until this write has ended,
-        // which is after the last use of the slices (rules 2 and 3 of the ring, invariant 5).
+        // SAFETY: the bytes are filled, and `written` stays below them until this write has ended
+        // (rules 2 and 3 of the ring, invariant 5). The write ends after the last use of the
+        // slices.
         let (first, second) = unsafe { ring.slices(write.from, whole) };
         let rest = write.to.since(whole) as usize;
         let mut tail = (rest > 0).then(|| locked(&self.tail));

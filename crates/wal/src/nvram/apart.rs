@@ -20,8 +20,8 @@
 //! 1. No step after step 3 can fail. In `nv_entries` the copy also comes before step 3, so the hole
 //!    lasts as long as one store, whatever the record's size.
 //! 2. The marks, not the entries, say which positions are filled (`insert/marks/kernel.rs`). A
-//!    committing thread may read the objects and entries of other threads below the marks, because
-//!    an appender stores object and entry before its mark (Release), and the scan of the committing
+//!    committing thread may read the objects and entries of other threads below the marks. An
+//!    appender stores object and entry before its mark (Release), and the scan of the committing
 //!    thread loads the mark (Acquire). Only opening decides by the entries that are set.
 //! 3. No lock guards the position; in the report a lock does.
 //!

@@ -23,9 +23,9 @@
 //! 4. After the scan or the last fence, and before it acknowledges anything, the medium asks a
 //!    simulated memory whether the memory has crashed. Bytes that the memory was to persist after
 //!    its crash are therefore not acknowledged.
-//! 5. A thread that requests durability without waiting persists the records itself, if no other
-//!    thread is persisting, or copying below the requested position. If another thread is, the
-//!    requesting thread tries 16 times, and then leaves the request to the syncer, because a thread
+//! 5. A thread that requests durability without waiting persists the records itself. While another
+//!    thread is persisting, or copying below the requested position, the requesting thread tries
+//!    again, at most 16 times in all. Then it leaves the request to the syncer, because a thread
 //!    that copies does not persist the record.
 //!
 //! `nvram/recover.rs` describes what a crash leaves.

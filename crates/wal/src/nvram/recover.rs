@@ -12,17 +12,17 @@
 //! 4. The new incarnation (the number of this opening) is made durable in the control file, and
 //!    then the Restart record is persisted, as on disk.
 //!
-//! A crash at any point leaves a log that the next opening judges the same: padding is put only
-//! where there was no whole record of the last incarnation, and a crash leaves a padding record
-//! whole or not at all. The Restart record is above all records that were found.
+//! A crash at any point leaves a log that the next opening judges the same. Opening puts padding
+//! only where there was no whole record of the last incarnation, and a crash leaves a padding
+//! record whole or not at all. The Restart record is above all records that were found.
 //!
 //! Why a record beyond a hole is valid (`nv_direct`): there were no holes below the last Restart
 //! record when that record was persisted, so the walk reaches that record, and learns its
 //! incarnation. A record of that incarnation that lies at its own position was put there after that
-//! Restart record, because each position is reserved once in an incarnation, and an earlier lap of
-//! the ring had other positions. In a torn record, recovery would take bytes of the payload for a
-//! record if they looked like a whole record of this incarnation at the position where they lie. To
-//! write such a payload, a program would have to predict position and incarnation.
+//! Restart record: each position is reserved once in an incarnation, and an earlier lap of the ring
+//! had other positions. Bytes inside the payload of a torn record could look like a whole record of
+//! this incarnation at the position where they lie. Recovery would take these bytes for a record.
+//! To write such a payload, a program would have to predict position and incarnation.
 
 use super::apart::Apart;
 use super::entries::Entries;

@@ -3,10 +3,10 @@
 //! One thread runs this code, which only reads. Rules of validity:
 //!
 //! 1. A record is valid at a position if it carries that position, its checksum matches, and its
-//!    incarnation (the number of the opening that wrote it) is that of the record before it, or a
-//!    larger one if it is a Restart record.
-//! 2. The record at the start has the incarnation that the control file names, or a larger one if
-//!    it is a Restart record.
+//!    incarnation (the number of the opening that wrote it) is that of the record before it. A
+//!    Restart record may also have a larger incarnation.
+//! 2. The record at the start has the incarnation that the control file names. A Restart record at
+//!    the start may have a larger one.
 //! 3. The walk ends at the first position without a valid record. A record beyond that position
 //!    counts, with the durable frontier that it stores, if its incarnation is at least that of the
 //!    last valid record. Such a record was written by the last opening that used this part of the

@@ -5,8 +5,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Returns a guard that each test that uses [`wait_until_all_sleep`] holds, because the threads of
-/// another test running at the same time would never all sleep.
+/// Returns a guard that every test with [`wait_until_all_sleep`] holds. Without it, the threads of
+/// another test that runs at the same time might never all sleep.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

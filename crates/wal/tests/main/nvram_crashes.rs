@@ -376,8 +376,8 @@ fn holes_become_padding_and_everything_else_stays() {
     }
 }
 
-/// In a log whose records lie apart from their entries, the machine crashes when one entry is not
-/// set yet and the entries above it are set. The objects that those entries name do not count as
+/// Records lie apart from their entries in this log. The machine crashes when one entry is not set
+/// yet and the entries above it are set. The objects that those entries name do not count as
 /// records. Their memory is used again, and the old entries must not name the new objects in it.
 #[test]
 fn memory_of_what_lay_above_a_hole_is_used_again() {

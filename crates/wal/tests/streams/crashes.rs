@@ -39,7 +39,7 @@ struct Appended {
     depends: Dependencies,
     payload: Vec<u8>,
     /// True if the record depends on the end of a chunk. A crash may lose this end although every
-    /// record in the chunk survives, so the log may drop the record although all of its `needs`
+    /// record in the chunk survives. So the log may drop the record although all of its `needs`
     /// exist.
     on_chunk: bool,
     acknowledged: bool,
