@@ -16,7 +16,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Copies while another thread writes, and checks that the copy is one moment of the database.
+/// Copies while another thread writes, and checks that the copy shows one moment of the database.
 pub fn run(folder: &Path) -> Result<()> {
     let db = Database::open(folder.join("db"))?;
     let accounts = db.table("accounts")?;

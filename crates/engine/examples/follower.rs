@@ -1,6 +1,6 @@
 //! A copy that follows its source database: a second database, in a folder of its own, to which
 //! each committed transaction of the source is applied as one transaction. Both databases may crash
-//! and be opened again at any time; the copy misses no transaction and applies none twice.
+//! and be opened again at any time; the copy misses no transaction, and none takes effect twice.
 //!
 //! The copy begins as a backup. The copy's position in the feed is a row of the copy. The
 //! transaction that applies a transaction of the source also changes this row. A named consumer

@@ -50,9 +50,9 @@ pub fn run(db: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Takes the first job that no other consumer works on. Taking it, doing it and noting the result
-/// are one transaction: if it fails or the process dies, the job is still in the queue. `false` if
-/// the queue is empty.
+/// Takes the first job that no other consumer works on. Taking the job, doing it and noting the
+/// result are one transaction: if the transaction fails or the process dies, the job is still in
+/// the queue. Returns `false` if the queue is empty.
 fn consume_one(db: &Database, jobs: &Table, done: &Table) -> Result<bool> {
     db.transact(|txn| {
         // Passes over jobs that other consumers have locked, without waiting for them.

@@ -238,7 +238,7 @@ fn log_until_pages_are_written(database: &Database, small: &Table, written: u64)
     Ok(())
 }
 
-/// Has the clients commit until `is_over` returns true. Returns the latencies in nanoseconds.
+/// Lets the clients commit until `is_over` returns true. Returns the latencies in nanoseconds.
 fn clients(
     database: &Database,
     small: &Table,

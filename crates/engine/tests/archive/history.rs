@@ -277,8 +277,8 @@ impl History {
         if self.engine == EngineKind::Memory {
             return;
         }
-        // The drop would wait for the first slot's transaction, which may have written to the
-        // table.
+        // Commit the first slot's transaction first: it may have written to the table, and the drop
+        // would wait for it.
         if let Some(open) = self.open[0].take() {
             self.commit(open);
         }

@@ -57,8 +57,8 @@ impl Run<'_> {
     }
 }
 
-/// Restores to commits of a history, each from one of the backups that are old enough. Returns the
-/// number of restores.
+/// Restores to commits of a history, to each commit from one of the backups that are old enough.
+/// Returns the number of restores.
 fn restored(seed: u64, engine: EngineKind, most: usize) -> usize {
     let mut history = History::new(seed, engine);
     (0..STEPS).for_each(|_| history.step());

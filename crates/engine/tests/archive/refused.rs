@@ -366,7 +366,7 @@ fn bytes_are_read_back(engine: EngineKind) {
 }
 
 /// A run begins at the end of the last stretch that the hook accepted. So the hook gets an accepted
-/// stretch only once, and gets a stretch at which it failed again.
+/// stretch only once. If it fails at a stretch, it gets this stretch again.
 #[test]
 fn a_hook_is_given_each_stretch_until_it_has_it() {
     ENGINES.into_iter().for_each(hook);

@@ -1,4 +1,4 @@
-//! Increments: what changed since a backup, and restoring chains of them.
+//! Increments, which have what changed since a backup, and restores of chains of increments.
 
 use crate::common::{options_for, seeds, with_advanced};
 use crate::model::{Done, Writer, check};

@@ -358,8 +358,8 @@ pub fn pairs_of_calls_held_up(engine: EngineKind) {
                 continue;
             }
             let opened = world(engine);
-            // Prepare both before the first call is held up, because the held call could block the
-            // preparation of the second.
+            // Prepare both calls before the first one is held up, because the held call could block
+            // the preparation of the second call.
             let (txn_of_first, txn_of_second) = ((first.prepare)(&opened.0), (second.prepare)(&opened.0));
             let mut running = vec![run(&opened.0, first, txn_of_first, one)];
             // The first call may wait for the second call's transaction, and then makes no device

@@ -30,7 +30,7 @@ thread_local! {
 
 /// The test's handle of a thread that is to be held up.
 pub struct Held {
-    /// Name of the call; an error if the thread ends before it gets there.
+    /// Name of the call; an error if the thread ends before it makes the call.
     pub reached: Receiver<String>,
     leave: Sender<()>,
 }

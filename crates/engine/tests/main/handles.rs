@@ -144,9 +144,9 @@ fn a_savepoint_of_another_opening_is_refused(engine: EngineKind) {
         let mut theirs = strangers.transaction.take().unwrap();
         let mut of_theirs = strangers.savepoint;
         let mut txn = here.begin().unwrap();
-        // The loop begins transactions until one of each opening has the same number, so that only
-        // the opening distinguishes their savepoints. In the memory engine numbers are times, which
-        // are never equal.
+        // The loop begins transactions until a transaction of each opening has the same number as
+        // one of the other, so that only the opening distinguishes their savepoints. In the memory
+        // engine numbers are times, which are never equal.
         for _ in 0..1000 {
             match theirs.id().cmp(&txn.id()) {
                 std::cmp::Ordering::Less => match there.begin() {

@@ -9,8 +9,8 @@
 //!    order of their writes. A crash leaves any of them.
 //! 2. Lengths and names also have kept and un-synced versions; a crash leaves the kept names with a
 //!    prefix or a subset of the un-synced changes.
-//! 3. A call takes effect in part at its beginning, wholly at its end. A call promises something
-//!    only at its end.
+//! 3. A call may take effect in part from its beginning on, and has wholly taken effect at its end.
+//!    A call promises something only at its end.
 
 use katydid_device::{Create, Directory, MemoryDirectory, Method, Survival, WriteMode};
 use std::collections::{BTreeMap, BTreeSet};
