@@ -31,8 +31,8 @@ pub(crate) enum PausePoint {
     /// the versions are still pending.
     Appended,
     /// Paged engine: a thread that opens a view is about to raise the clock of views or has raised
-    /// it. Holds the latch of the list of open views. Or a committing thread has read this clock.
-    /// Holds the latch of its transaction's images.
+    /// it; this thread holds the latch of the list of open views. Or a committing thread has read
+    /// this clock; it holds the latch of its transaction's images.
     Stamped,
     /// Paged engine: a checkpoint has captured the active transactions and the dirty pages. Holds
     /// `CheckpointSchedule::turn`.

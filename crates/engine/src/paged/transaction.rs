@@ -60,8 +60,8 @@ pub(crate) struct PagedTransaction {
     view: Option<View>,
     pub(super) writer: Option<Box<Writer>>,
     /// Images of the transaction, from the append of its commit record until its locks are
-    /// released. Until the append they belong to the writer, which is given back before the locks
-    /// are released.
+    /// released. Until the append they belong to the writer. With `LockRelease::AfterDurable` the
+    /// writer is given back before the locks are released.
     pub(super) images: Option<Arc<TxnImages>>,
     /// The table that the transaction drops.
     pub(super) drops: Option<Arc<PagedTable>>,

@@ -38,8 +38,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// A [`Table`] whose keys are `K` and whose values are `V`. Its methods are those of
-/// [`Transaction`], with the errors and locks of those methods. They also fail with
-/// `Error::Undecodable` for a key or a value that is not of its type.
+/// [`Transaction`], with the errors and locks of those methods. A method of this type also fails
+/// with `Error::Undecodable` for a key or a value that is not of its type.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {

@@ -43,7 +43,7 @@ impl Tree {
         pool.prefetch_several(&missing)
     }
 
-    /// Returns a copy of the value of `key`, also if the value lies in an overflow chain. The
+    /// Returns a copy of the value of `key`, even if the value lies in an overflow chain. The
     /// caller's lock on the key keeps the chain from being freed.
     pub(crate) fn get_copy(&self, pool: &Pool, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let leaf = self.leaf_for_read(pool, Target::Key(key))?;
