@@ -5,8 +5,9 @@
 //! Each round of the program then takes these measurements, one after the other: the device of D
 //! with one sequential writer, and with one thread that reads and writes as a copy does; the backup
 //! alone; workload A alone; and both together. A change of the machine's load from one round to the
-//! next therefore affects all measurements alike. With `--rate` it also measures a backup limited
-//! to that rate beside the workload. Copies are removed.
+//! next therefore affects all measurements alike. With `--rate`, each round also measures the
+//! workload together with a backup that is limited to that rate. The program removes each copy
+//! after its measurement.
 
 use katydid::{BackupOptions, Database, EngineKind, Options};
 use katydid_device::{AlignedBuffer, Create, Directory, FileDirectory, Method, WriteMode};
@@ -64,7 +65,7 @@ fn device(folder: &Path) -> Result<(f64, f64), Failed> {
     Ok((written, copied))
 }
 
-/// The store, its workload, and the folder of copies.
+/// The store, its workload, and the folder for a copy.
 struct Bench {
     store: KatydidStore,
     settings: Settings,

@@ -1,11 +1,11 @@
 //! Measures how long a second process takes to read from a database:
 //! `look_rate --dir D [--records N] [--engine E]`.
 //!
-//! The first run makes `D/db` with a million rows of 100 bytes and 100,000 changes in the log after
-//! its last checkpoint; later runs use it again. Three durations are measured, each from the call
-//! until a row is read: a read-only opening of a closed database; a read-only opening that recovers
-//! in memory, after the owner process was killed; and a request through the socket of the owner
-//! process. The owner process is a second process of this program.
+//! The first run makes `D/db` with a million rows of 100 bytes; later runs use it again. Each run
+//! measures three durations, each from the call until a row is read: a read-only opening of the
+//! closed database; a request through the socket of an owner process; and a read-only opening that
+//! recovers in memory, after the owner process was killed. The owner process is a second process of
+//! this program. It makes 100,000 changes after a checkpoint, and then opens its socket.
 
 use katydid::{Database, EngineKind, Options};
 use katydid_observe::{Client, Reply, Request, Socket};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 type Failed = Box<dyn std::error::Error>;
 
 const ROUNDS: usize = 20;
-/// Number of changes that the killed process makes after its last checkpoint.
+/// Number of changes that the owner process makes after its checkpoint.
 const CHANGES: u64 = 100_000;
 const BATCH: u64 = 1_000;
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Each replica is a process of this machine with its own folder, and all share the machine's
 /// processors and disk. Clients insert rows whose key and value have 120 bytes in all, and each
 /// client waits for the acknowledgement of each insert. After each run every replica must have
-/// exactly the rows that were acknowledged
+/// exactly the rows that were acknowledged.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Parts:

@@ -111,15 +111,16 @@ pub struct Case {
     pub old_versions: OldVersions,
     /// Time added to every durable write and sync of the log's device, or to every persist.
     pub delay: Duration,
-    /// Bytes of the log's ring, half of which is the run-ahead limit. If absent, the command line
-    /// sets the ring's bytes, and the limit is a quarter of the ring.
+    /// Bytes of the log's ring, unless the command line gives another number; the run-ahead limit
+    /// is half of the ring. `None` for the ring of the command line or the log's default, with a
+    /// limit of a quarter of the ring.
     pub ring: Option<usize>,
     /// Maximum bytes of a write of the log, if limited.
     pub io_unit: Option<usize>,
     /// Number of streams of the memory engine's log. `None` for the paged engine, or the log alone.
     pub streams: Option<u16>,
-    /// Numbers of commits, bytes and microseconds at which a round of `pipelined` begins, if they
-    /// differ from the command line's.
+    /// Numbers of commits, bytes and microseconds after which `pipelined` or `inline` begins a
+    /// write, if they differ from the command line's.
     pub group: Option<Group>,
     /// Heuristic that is switched off in the protocol.
     pub without: Option<Heuristic>,

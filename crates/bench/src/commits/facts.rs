@@ -50,7 +50,8 @@ pub fn check(of: &Rows<'_, Study>) -> Option<String> {
     })
 }
 
-/// Rates of the raw device, for each delay.
+/// Rates of the raw device or raw NVRAM, one line for each device, delay and size of a record in
+/// NVRAM.
 pub fn limits(of: &Rows<'_, Study>) -> Vec<String> {
     let mut measured: Vec<_> =
         of.rows.iter().map(|row| (row.case.delay, row.case.record_in_nvram(), on(of, row))).collect();

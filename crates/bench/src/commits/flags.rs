@@ -48,7 +48,7 @@ pub struct Common {
     /// Bytes of the log's ring, a power of two [default: 256KiB for each processor, from 2MiB to
     /// 64MiB]
     ///
-    /// The cases of ELEDA's own design always use 32 MiB.
+    /// The cases of ELEDA's own design use 32 MiB if this flag is absent.
     #[arg(long, value_name = "BYTES", value_parser = log_flags::ring)]
     pub ring: Option<usize>,
     /// Bytes of a segment of the log [default: 64MiB]
@@ -98,7 +98,7 @@ impl Common {
         Files { csv: self.csv.clone(), rounds_csv: self.rounds_csv.clone(), svg: self.svg.clone() }
     }
 
-    /// Time of each run, and number of runs.
+    /// Time of each run, and number of rounds: the command line's, or else `seconds` and `rounds`.
     pub fn length(&self, seconds: f64, rounds: usize) -> (Duration, usize) {
         let (seconds, rounds) = match self.quick {
             true => (0.05, 1),

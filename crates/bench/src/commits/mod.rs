@@ -1,9 +1,9 @@
 //! Measurements of how commits become durable, in both engines and in the log alone, on files, in
 //! memory and in NVRAM.
 //!
-//! Four commands share the cases, the rows and the session that runs them. Cases and figures are
-//! data. `rows`, `charts` and the modules below them show results; `alone`, `store`, `tpcc` and
-//! `tuples` run cases on a `stage`.
+//! Four commands share the cases, the session that runs the cases, and the rows. Cases and figures
+//! are data. `rows` and `charts` show results with the help of `compare`, `csv`, `facts` and
+//! `quantities`. `alone`, `store`, `tpcc` and `tuples` run cases on a `stage`.
 
 mod alone;
 pub mod case;

@@ -20,7 +20,8 @@ pub fn counted(row: &Row, of: fn(&Counters) -> u64) -> String {
     places::<0>(row.median(|run| run.counted(of) as f64))
 }
 
-/// Number of checked transfers or transactions, over all rounds.
+/// Number of checked transfers or transactions in all rounds together; `None` if a round was not
+/// checked.
 pub fn checked(row: &Row) -> Option<u64> {
     row.rounds.iter().map(|run| run.checked).sum()
 }

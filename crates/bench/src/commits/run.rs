@@ -19,7 +19,7 @@ pub struct Run {
     /// Processor time of the clients' threads, if it is known.
     pub clients_cpu: Option<Duration>,
     /// Nanoseconds from the call to the acknowledgement of the timed commits. Searches are not
-    /// timed.
+    /// timed. In a run that only reads, these are the times of the read-only transactions.
     pub times: Histogram<u64>,
     pub usage: Usage,
     /// The log's counters before and after the run.

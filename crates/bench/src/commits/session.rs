@@ -76,7 +76,8 @@ impl<'a> Session<'a> {
         Session { tuples: Some(tuples), ..self }
     }
 
-    /// Allows cases on TPC-C, over logs of all kinds.
+    /// Allows cases on TPC-C over logs of all kinds, and updates of single keys if the session has
+    /// no stores.
     pub fn with_tpcc(self, tpcc: TpccDatabases) -> Session<'a> {
         Session { tpcc: Some(tpcc), ..self }
     }
@@ -129,7 +130,8 @@ impl<'a> Session<'a> {
         self.results.add(study, rows, setting)
     }
 
-    /// Restores the folder, even after a failure, and prints the meanings of the columns.
+    /// Restores the folder, even after a failure. If all went well, prints the meanings of the
+    /// columns.
     pub fn end(mut self, done: Result<()>) -> Result<()> {
         let removed = self.stage.remove();
         done.and(removed)?;

@@ -1,8 +1,8 @@
 //! Folders of logs and databases during a measurement of commits, and the options of logs.
 //!
 //! 1. The folder must be new or empty, and is removed or emptied afterwards.
-//! 2. A log in memory exists until the stage is dropped, so it can be opened again with its
-//!    contents.
+//! 2. A log in memory exists until the stage is dropped or `forget` removes the log. Until then it
+//!    can be opened again with its contents.
 
 use super::case::Case;
 use super::figures::nvram::BYTES_PER_ENTRY;
@@ -96,7 +96,7 @@ impl Stage {
         })
     }
 
-    /// Removes the contents of the folder.
+    /// Restores all folders to their state before the measurement.
     pub fn remove(self) -> Result<()> {
         let Stage { path, before, nvram: (nvram, nvram_before), stripes, .. } = &self;
         let removed = stripes.as_ref().map_or(Ok(()), Stripes::remove).and(folder::remove(path, *before));
@@ -233,8 +233,8 @@ impl Stage {
         self.round = None;
     }
 
-    /// Rates of the raw device, measured once in each round for each delay. For the log alone in
-    /// NVRAM, the rates of raw NVRAM.
+    /// Rates of the raw device, or of raw NVRAM for the log alone in NVRAM. They are measured once
+    /// in each round for each device, delay and size of a record in NVRAM.
     pub fn raw(&mut self, round: usize, case: &Case, time: Duration) -> Result<Raw> {
         if self.round != Some(round) {
             self.round = Some(round);

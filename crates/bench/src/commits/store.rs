@@ -7,7 +7,7 @@
 //! 2. All data that a run reads is in memory when the run begins.
 //! 3. After every run of TPC-B all sums must agree, and the history must have one note for each
 //!    acknowledged transfer. After every run of sysbench all rows must exist, and the index must
-//!    have exactly one entry for each.
+//!    have exactly one entry for each row.
 //! 4. A database of the memory engine takes a checkpoint before it is closed, because otherwise the
 //!    next opening would read all of its log.
 
@@ -59,13 +59,13 @@ impl Scale {
         sysbench::Settings { tables: 1, rows: self.keys, skew: 0.0 }
     }
 
-    /// Settings of a table with keys of 20 bytes and a field of `value` bytes, chosen uniformly,
-    /// half read and half updated.
+    /// Settings of a table with keys of 20 bytes and one field of `value` bytes. Requests choose
+    /// keys uniformly; half of them read, and half update.
     fn records(&self, value: usize) -> Result<Settings> {
         self.table(value, "readproportion=0.5\nupdateproportion=0.5")
     }
 
-    /// Settings of a table with keys of 20 bytes and a field of 100 bytes, only updated.
+    /// Settings of a table with keys of 20 bytes and one field of 100 bytes. All requests update.
     pub fn updates(&self) -> Result<Settings> {
         self.table(100, "readproportion=0\nupdateproportion=1")
     }
@@ -177,8 +177,7 @@ impl Loaded {
         let store = open(&quick, name, stage)?;
         let plan = Plan { threads: 2, in_flight: LOAD_IN_FLIGHT, ..Plan::default() };
         if bank {
-            // Load only the other tables, because the name of the history has no effect on the
-            // load.
+            // The load puts no rows into the history, so any name of a history serves here.
             run(&store, &tpcb::tables("own_0"), &TpcbLoad::new(&scale.bank(0.0)), &plan)?;
             self.bank = true;
         }
@@ -295,7 +294,7 @@ pub fn counted(store: &KatydidStore, raw: Raw, run: impl FnOnce() -> Result<Outc
     let usage = usage::since(&used);
     let after = store.database().stat()?;
     let mut times = row::times()?;
-    // Without writers, the times of reads are reported.
+    // If the run committed no writes, report the times of its reads.
     let timed = match outcome.latencies.commits.is_empty() {
         true => &outcome.latencies.reads,
         false => &outcome.latencies.commits,

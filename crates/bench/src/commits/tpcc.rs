@@ -3,13 +3,13 @@
 //!
 //! 1. There is one database for each device of a log in files, and one for each kind of log in
 //!    NVRAM (and for each number of entries of its ring, if the case sets one). The first case that
-//!    needs the database loads it; the database is loaded anew when runs have added more than
-//!    [`GROWN_MAX`] orders, and opened anew for each run with the case's latency. The database's
-//!    files are on the folder's device; its log is on the device or NVRAM of the case.
+//!    needs a database loads it. When runs have added more than [`GROWN_MAX`] orders, the next case
+//!    loads the database anew. Each run opens the database anew, with the case's delay. The
+//!    database's files are on the folder's device; its log is on the device or NVRAM of the case.
 //! 2. A checkpoint before each run makes room in a log in NVRAM. The log must be large enough for
 //!    one run.
-//! 3. After every run the conditions of TPC-C must hold, and there must be as many orders as were
-//!    loaded and acknowledged.
+//! 3. After every run of TPC-C the standard's conditions must hold, and there must be as many
+//!    orders as were loaded and acknowledged.
 
 use super::case::{Case, Work};
 use super::run::Run;
@@ -29,8 +29,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of orders that runs add to a loaded database. With more orders, reading and
-/// checking them would take longer than a run, so the database is loaded anew.
+/// Number of added orders above which the next run loads the database anew. Reading and checking
+/// more orders would take longer than a run.
 const GROWN_MAX: u64 = 40_000;
 /// Number of transactions in flight of each loading thread.
 const LOAD_IN_FLIGHT: usize = 16;

@@ -31,7 +31,7 @@ pub struct Choice {
     pub in_flight: usize,
     /// Number of processors; our own log has this number of streams, but at most [`STREAMS_MAX`].
     pub processors: u16,
-    /// Group of transactions that is written together, if it differs from the paper's.
+    /// Group of transactions that is written together: the command line's, or else [`GROUP`].
     pub group: Group,
     /// Rule for conflicts in all cases; `None` for each system's own rule.
     pub contention: Option<Contention>,
@@ -139,8 +139,8 @@ impl CicadaFigure {
             case.contention = choice.contention.unwrap_or(case.contention);
             case.old_versions = choice.old_versions.unwrap_or(case.old_versions);
         }
-        // With as many threads as processors, one stream for each thread and one for each processor
-        // are the same case, which is listed once.
+        // If there are as many threads as processors, the case with one stream for each thread
+        // equals the case with one stream for each processor. Equal cases are listed once.
         let mut once: Vec<Case> = Vec::new();
         for case in cases {
             if !once.contains(&case) {
@@ -157,8 +157,8 @@ const FOUR: &str = "lock release is early or after-durable; commits are single (
                     stream for each thread as in the paper, one for each processor, or one serial log. `to serial` is the ratio to the \
                     serial log with the same clients, `speed-up` that of early release to the other release";
 
-/// A case with `adaptive` on a log with one stream for each processor. Its transactions only write;
-/// the device has `delay`.
+/// A case with `adaptive` on a log with one stream for each processor. Its transactions only write.
+/// The device has `delay`, unless the command line gives another delay.
 fn ours(threads: usize, in_flight: usize, choice: &Choice, delay: Duration) -> Case {
     Case {
         threads,

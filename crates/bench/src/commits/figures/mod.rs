@@ -1,7 +1,7 @@
 //! The papers' figures: the settings that each figure varies, and the results of the paper.
 //!
 //! Pure functions. There is one file for each paper. A list of the command line replaces the
-//! figure's own list. A list that the figure does not vary is refused.
+//! figure's own list. `check` refuses a list for a setting that the figure does not vary.
 
 mod aether;
 pub mod cicada;

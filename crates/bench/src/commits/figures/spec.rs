@@ -48,9 +48,10 @@ pub struct Spec {
     pub method: MethodName,
     /// Device of the log, unless the command line chooses one.
     pub device: Device,
-    /// Seconds of each run, and number of runs of each case. Together with opening, reading and
-    /// checking they take about a minute.
+    /// Seconds of each run. All runs of the figure, with opening, loading and checking, take about a
+    /// minute.
     pub seconds: f64,
+    /// Number of runs of each case.
     pub rounds: usize,
 }
 
