@@ -52,9 +52,9 @@ fn file_bytes(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-/// Share of the time in which methods, sizes and writes in flight are tried, because the
-/// recommended settings depend on these trials. The rest of the time is for the states of blocks
-/// and for concurrent syncs.
+/// Share of the time for trials of methods, sizes and numbers of writes in flight. The recommended
+/// settings depend on these trials. The rest of the time is for the states of blocks and for
+/// concurrent syncs.
 const TRIALS_SHARE: f64 = 13.0 / 22.0;
 const SYNCS: [usize; 5] = [1, 2, 4, 8, 16];
 

@@ -27,7 +27,8 @@ pub const LOGS_MAX: usize = 64;
 pub enum Assignment {
     /// All records of a transaction go to one log. Transactions are assigned to logs round-robin.
     Transaction,
-    /// All records of a page go to one log. Pages are assigned to logs round-robin.
+    /// A record goes to the log of the first page that it changes. Pages are assigned to logs
+    /// round-robin.
     Page,
 }
 
@@ -78,7 +79,7 @@ struct Place {
     number: u64,
 }
 
-/// Counts over a log, record by record.
+/// Counts the dependencies in a log, record by record.
 #[derive(Debug)]
 pub struct Counter {
     assignment: Assignment,
@@ -87,7 +88,8 @@ pub struct Counter {
     /// Number of records in each log.
     lengths: Vec<u64>,
     last: HashMap<u64, Place>,
-    /// For each open transaction, a bit for each log that must be durable before it commits.
+    /// For each open transaction, one bit for each log that must be durable before the transaction
+    /// commits.
     open: HashMap<u64, u64>,
     counted: Counted,
 }

@@ -44,7 +44,8 @@ impl<C> Axis<C> {
         words.any(|word| Some(&word) != first.as_ref())
     }
 
-    /// Scale of charts over the axis. A logarithmic scale needs values above 0.
+    /// Scale of a chart over the axis. It is linear if a value is not above 0, which a logarithmic
+    /// scale cannot show.
     pub fn scale_of(&self, lines: &[Line]) -> Scale {
         let zero = lines.iter().flat_map(|line| &line.points).any(|(x, _)| *x <= 0.0);
         if zero { Scale::Linear } else { self.scale }

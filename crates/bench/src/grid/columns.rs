@@ -1,8 +1,8 @@
 //! Rows as a table and as CSV.
 //!
 //! Pure functions. CSV has the same columns for all grids of one type; a cell is empty if it does
-//! not apply to the row. A table leaves out columns that do not vary, and columns that were not
-//! measured.
+//! not apply to the row. A table leaves out the settings of [`Grid::VARYING`] that do not vary, and
+//! has only the measurements that its grid chooses.
 
 use super::axis::Axis;
 use super::chart::Drawing;

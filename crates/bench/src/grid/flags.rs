@@ -64,8 +64,8 @@ pub fn chunk_bytes(text: &str) -> Result<usize, String> {
     })
 }
 
-/// Bytes of a ring. The minimum is above the log's own minimum, in which the records of many
-/// threads do not fit.
+/// Bytes of a ring. The minimum is 64 KiB. The log's own minimum is lower, but the records of many
+/// threads do not fit into so small a ring.
 pub fn ring(text: &str) -> Result<usize, String> {
     match size(text)? {
         ring if ring.is_power_of_two() && (64 << 10..=1 << 30).contains(&ring) => Ok(ring),

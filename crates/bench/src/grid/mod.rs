@@ -6,10 +6,10 @@
 //! 2. Cases that are measured together belong to one value of a type that implements [`Grid`]: a
 //!    sweep of inserters, or a figure about commits. The type declares columns and axes as tables
 //!    of functions; this module turns rows into text, CSV and charts.
-//! 3. Rounds are interleaved: every case has run once before any runs again, so that a slow moment
-//!    of the machine affects all cases alike.
+//! 3. Every case has run once before any case runs again, so that a slow moment of the machine
+//!    affects all cases alike.
 //!
-//! All modules but `results` and `turns` are pure.
+//! All modules except `results` and `turns` are pure.
 
 pub mod axis;
 pub mod bars;

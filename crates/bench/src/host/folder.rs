@@ -50,8 +50,8 @@ pub fn within(dir: &Path, measure: impl FnOnce() -> Result<()>) -> Result<()> {
     measured.and(removed)
 }
 
-/// Removes the files that a measurement left in a folder, if the folder was missing or empty
-/// before.
+/// Restores a folder to its state `before`: removes a folder that was missing, and the contents of
+/// a folder that was empty. A folder that had contents stays as it is.
 pub fn remove(dir: &Path, before: FolderState) -> Result<()> {
     let cannot = |error| Failure::failed(format_args!("cannot remove what is in {}: {error}", dir.display()));
     match before {

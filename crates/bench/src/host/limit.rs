@@ -37,8 +37,9 @@ impl Writes {
     }
 }
 
-/// The device's rate of raw durable writes, which the rate of durable commits cannot exceed. The
-/// rate is measured shortly before the run with which it is compared.
+/// The device's rates of raw durable writes. A log cannot write more often, but one write of the
+/// log can make many commits durable. The rates are measured shortly before the run with which they
+/// are compared.
 #[derive(Debug, Clone)]
 pub struct Limit {
     /// I/O method of the raw writes.

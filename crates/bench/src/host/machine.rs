@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use std::fs;
 use std::path::Path;
 
-/// The machine, the file system of a folder, and the build.
+/// The machine, its operating system, and the file system of a folder.
 #[derive(Debug, Clone)]
 pub struct Machine {
     cpu: String,

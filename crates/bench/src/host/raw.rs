@@ -1,5 +1,5 @@
-//! The raw device, or raw memory, whose rate no commit can exceed. Each round measures the device
-//! once for each delay, in the log's folder or in NVRAM.
+//! Rates of the raw device or of raw NVRAM: no log can write faster. Each round measures them once
+//! for each delay, in the log's folder or in NVRAM.
 
 use katydid_command::failure::Result;
 use katydid_device::nvram::Persistence;
@@ -15,7 +15,7 @@ pub struct Raw {
     /// other. For NVRAM, the median time in which one record is copied, written back and fenced.
     pub write_us: f64,
     /// Megabytes per second of durable writes, one after the other, at the better of the [`LARGE`]
-    /// sizes.
+    /// sizes. For NVRAM, megabytes of records per second.
     pub best_megabytes: f64,
 }
 

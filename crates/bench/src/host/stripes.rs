@@ -62,7 +62,7 @@ impl Stripes {
         Ok(())
     }
 
-    /// Removes the contents of the folders.
+    /// Restores the folders to their state before the measurement.
     pub fn remove(&self) -> Result<()> {
         self.folders.iter().try_for_each(|(path, before)| folder::remove(path, *before))
     }

@@ -15,8 +15,8 @@ pub const REFERENCES: [Subject; 4] = [
     Subject::Design(InserterKind::Mutex),
 ];
 
-/// The rate of `row` as a multiple of the rate of `reference` with the same settings; `None` if the
-/// reference was not run.
+/// The rate of `row` as a multiple of the rate of `reference` with records of the same size and,
+/// except for the bare word, as many threads. `None` if the reference was not run.
 pub fn ratio_to(rows: &[Row], row: &Row, reference: Subject) -> Option<f64> {
     let same = |other: &&Row| {
         other.case.subject == reference

@@ -36,8 +36,8 @@ const EVERY: u64 = 8;
 struct Standstills {
     times: Histogram<u64>,
     looks: u64,
-    /// Position at which the frontier stands with reserved bytes beyond it, and the time since
-    /// then.
+    /// Position at which the frontier stands with reserved bytes beyond it, and the time of the
+    /// first look that found the frontier there.
     standing: Option<(u64, Instant)>,
 }
 

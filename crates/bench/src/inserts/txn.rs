@@ -81,7 +81,7 @@ impl LogFolder {
         })
     }
 
-    /// Removes the contents of the folder.
+    /// Restores all folders to their state before the sweep.
     pub fn remove(self) -> Result<()> {
         let LogFolder { path, before, stripes, .. } = &self;
         stripes.as_ref().map_or(Ok(()), Stripes::remove).and(folder::remove(path, *before))
@@ -155,7 +155,8 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     })
 }
 
-/// Waits until the log has prepared `bytes` bytes, so that filling with zeros is not measured.
+/// Waits until the log has prepared `bytes` bytes, but at most about 2 seconds, so that filling
+/// with zeros is not measured.
 pub fn settle(log: &Log, bytes: u64) {
     for _ in 0..400 {
         if log.space().prepared >= bytes {
@@ -211,8 +212,8 @@ fn threads(log: &Log, case: &Case, time: Duration, in_flight: usize) -> Result<V
 struct Client {
     session: Session,
     payload: Vec<u8>,
-    /// Callbacks must own the values to which they write. Callbacks run on the client's thread, so
-    /// no thread ever waits for these two mutexes.
+    /// `times` and `failed` are shared, because callbacks must own the values to which they write.
+    /// Callbacks run on the client's thread, so no thread ever waits for these two mutexes.
     times: Arc<Mutex<Histogram<u64>>>,
     failed: Arc<Mutex<Option<Error>>>,
     next: u64,

@@ -48,7 +48,7 @@ const SMALL: usize = 120;
 const LARGE: usize = 12 << 10;
 /// Number of multiplications that a thread makes between two additions.
 const WORK: u32 = 40;
-/// Bytes of the ring. The runs that are compared with the simulation have rings of the same size.
+/// Bytes of each thread's ring in the measurements of single inserts.
 const RING: usize = 1 << 20;
 
 impl Calibrate {
@@ -151,8 +151,8 @@ fn ping_pong(rounds: u64) -> f64 {
     })
 }
 
-/// Two threads wake each other. Returns the time that waking costs the waker, and the time of a
-/// round.
+/// Lets two threads wake each other in turn. Returns the time that waking costs the waker, and the
+/// time of a round.
 fn wake_up(rounds: u64) -> (f64, f64) {
     let (turn, begin) = (AtomicBool::new(false), Barrier::new(2));
     let main = thread::current();
@@ -193,8 +193,8 @@ fn describe(measured: &Measured, cores: usize, host: &str, real: &[katydid_manyc
     let own = (added_by_two - added_alone).max(1.0);
     let store = 0.5;
     let woken = (wake_round / 2.0 - unpark).max(100.0);
-    // The times `prepare` of a checksum and `copy` of one copy do not depend on the number of
-    // bytes. The record is copied in two parts, hence the division by 2.
+    // `prepare` and `copy` are the parts of a checksum and of one copy that do not depend on the
+    // number of bytes. A record is copied in two parts, hence the division by 2.
     let sum_byte = ((large.prepare_ns - small.prepare_ns) / bytes).max(0.001);
     let copy_byte = ((large.copy_ns - small.copy_ns) / bytes).max(0.001);
     let prepare = (small.prepare_ns - sum_byte * SMALL as f64).max(0.0);

@@ -6,7 +6,8 @@ use katydid_command::output::Output;
 use katydid_manycore::{Machine, Plan, Sizes, ring_bytes};
 use katydid_wal::InserterSettings;
 
-/// Simulates all runs whose real rates `machine` contains. Prints one line for each.
+/// Simulates all runs of `designs` whose real rates `machine` contains. Prints one line for each
+/// run, and the mean error.
 pub fn print(out: &mut Output, machine: &Machine, designs: &[String], seed: u64) -> Result<()> {
     let known: Vec<_> = machine.real.iter().filter(|real| designs.contains(&real.inserter)).collect();
     if known.is_empty() {
