@@ -29,8 +29,8 @@ impl Work {
 /// The path of a commit to the replicas, and the condition on which the commit is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// The paper's replication (3.2): the client sends to all replicas, and each syncs with this
-    /// protocol.
+    /// The paper's replication (3.2): the client sends to all replicas, and each replica syncs with
+    /// this protocol.
     ClientDriven(SyncKind),
     /// A Raft group that acknowledges when a majority has the entry.
     RaftQuorum,

@@ -2,9 +2,9 @@
 //!
 //! A transaction collects its operations and sends them to all replicas when it commits. The client
 //! locks keys that the transaction writes or reads for update, until all replicas have answered. A
-//! read asks one replica. It sees all acknowledged values, because a commit is acknowledged only
-//! when all replicas have applied it. A lock that could cause a deadlock is reported as a conflict,
-//! and the driver runs the transaction again. A callback runs inside the committing call.
+//! read asks one replica. The read sees all acknowledged values, because a commit is acknowledged
+//! only when all replicas have applied it. A lock that could cause a deadlock is reported as a
+//! conflict, and the driver runs the transaction again. A callback runs inside the committing call.
 
 use katydid_replica::client_driven::{Action, Cluster, Draft, Error, Operation, Refusal, Session};
 use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};

@@ -1,7 +1,7 @@
 //! Clients that commit without a pause, while the measurement kills or starts replicas of the
 //! group.
 //!
-//! Each thread is a client with one commit in flight. Its keys are its own and ascend.
+//! Each thread is a client with one commit in flight. The keys of a client are its own and ascend.
 //!
 //! All atomics are relaxed. Every client adds to `acknowledged`, which is a plain sum. The
 //! measuring thread sets `is_watched` and `is_over`. The times in the channel decide which commits
@@ -38,7 +38,8 @@ struct Shared {
 }
 
 impl Load {
-    /// Starts the clients, which insert into `table`, and waits until they commit.
+    /// Starts the clients, which insert into `table`. Waits until as many commits are acknowledged
+    /// as there are clients.
     pub fn start(client: &Client, table: &str, clients: usize, options: WriteOptions) -> Result<Load> {
         let shared = Arc::new(Shared::default());
         let (watched, begun) = channel();

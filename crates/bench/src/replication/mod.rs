@@ -2,10 +2,10 @@
 //! group, with servers as processes of this machine. Any Raft group can also be the store of a
 //! workload.
 //!
-//! Cases and figures are data. `measure` runs a case on servers; `processes` starts them and
-//! `server` is their program. `drafts` and `group` let workloads run on them; `rows` shows the
-//! results. `targets` measures a Raft group of three replicas against its targets, with the parts
-//! `raft`, the group, and `load`, its clients.
+//! Cases and figures are data. `measure` runs a case on servers; `processes` starts the servers,
+//! and `server` is their program. `drafts` and `group` let workloads run on the servers; `rows`
+//! shows the results. `targets` measures a Raft group of three replicas (`raft`) with its clients
+//! (`load`) against the project's targets.
 
 mod case;
 mod drafts;

@@ -57,7 +57,7 @@ impl Servers {
         Servers::start_each(setup, name, scheme, &vec![setup.delay; count])
     }
 
-    /// Starts a server for each delay, which is added to each of its syncs.
+    /// Starts a server for each delay. The delay is added to each sync of the server.
     pub fn start_each(
         setup: &ServerSetup,
         name: &str,

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Time in which a group must elect a leader, and a commit must get its outcome.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Time that a replica gets for each entry of the log until it must have applied all, in addition
-/// to [`PATIENCE`].
+/// A replica must apply all entries of the log within [`PATIENCE`] plus this time for each entry.
 const PER_ENTRY: Duration = Duration::from_millis(1);
 /// Pause between two checks for an expected state.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -25,7 +25,7 @@ const REPLICAS: Axis<Case> = Axis::of_words("replicas", |case| match case.replic
 });
 const SCHEME: Axis<Case> = Axis::of_words("sync", |case| case.scheme.to_string());
 
-/// The median of a quantity over the rounds that have it.
+/// The median of a quantity over the rounds; `None` if a round lacks the quantity.
 fn median(row: &Row, quantity: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
     row.rounds
         .iter()

@@ -21,7 +21,8 @@ pub struct Run {
     pub servers: Vec<ReplicaStat>,
     /// Number of times that a transaction met a conflict and was run again.
     pub conflicts: u64,
-    /// Number of rows after the run, which were equal on all replicas.
+    /// Number of rows that each replica had after the run. With the paper's replication, the rows
+    /// were also equal on all replicas.
     pub checked: u64,
 }
 

@@ -29,7 +29,7 @@ pub const ASK: &str = "syncs?";
 pub const SYNCS: &str = "syncs: ";
 /// Minimum delay, because a delayed directory counts syncs only if it delays them.
 const DELAY_MIN: Duration = Duration::from_nanos(1);
-/// Id of the Raft group's cluster.
+/// Cluster id of the Raft group.
 const CLUSTER: [u8; 16] = *b"katydid lab raft";
 /// Bytes of pages in memory, enough for all pages.
 const CACHE_BYTES: usize = 256 << 20;

@@ -33,7 +33,7 @@ pub enum Ended {
 }
 
 impl Child {
-    /// Asks the running child to stop, and prevents further children.
+    /// Asks the running child to stop. A child that is started later is asked to stop at once.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.signal();
@@ -75,8 +75,8 @@ impl Child {
             // This thread ends when the child does.
             scope.spawn(move || {
                 if let Some(pid) = Pid::from_raw(child.id() as i32) {
-                    // This waits without reaping the child, so no other process gets its id. If
-                    // this fails, `wait` reports the reason.
+                    // `NOWAIT`: this call does not reap the child, so no other process gets the
+                    // child's id. If this call fails, `wait` reports the reason.
                     let _ended = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
                 }
                 *self.running.lock().unwrap_or_else(PoisonError::into_inner) = None;

@@ -140,8 +140,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on a figure. A claim that fails outweighs a claim that is not decided, which
-    /// outweighs a claim that holds.
+    /// The verdict on a figure. If a claim fails, the verdict is [`Verdict::InPart`] if another
+    /// claim holds, and [`Verdict::Another`] if none holds. If no claim fails, the first of these
+    /// answers that occurs decides: not decided, within error, holds.
     pub fn of(answers: impl IntoIterator<Item = Answer>) -> Verdict {
         let (mut holds, mut fails, mut within, mut open) = (false, false, false, false);
         for answer in answers {

@@ -1,5 +1,5 @@
-//! Experiments. An experiment consists of a figure of a paper, the command that repeats it, and the
-//! criteria that compare both.
+//! Experiments. An experiment consists of a figure of a paper, the command that repeats the figure,
+//! and the criteria by which the command's rows are compared with the paper.
 //!
 //! Pure functions.
 

@@ -114,7 +114,7 @@ impl Reproduce {
                 let mut progress = Progress::new("reproduce");
                 let message = |spent: f64| {
                     // Assume that the remaining experiments deviate from their estimates as much as
-                    // the finished ones.
+                    // the finished ones did.
                     let so_far = since.elapsed().as_secs_f64() - spent;
                     let pace = if estimated > 0.0 { so_far / estimated } else { 1.0 };
                     let left = ((all - estimated) * pace - spent).max(0.0);
@@ -186,8 +186,8 @@ impl Reproduce {
         experiment.arguments(self.quick, &folder.display().to_string(), &work.display().to_string())
     }
 
-    /// The chapter of an experiment, with the result of an earlier run if that run had these
-    /// arguments, this commit and this machine.
+    /// The chapter of an experiment. It has the result of an earlier run if that run had these
+    /// arguments, this commit and this machine, unless `--again` is given.
     fn kept(&self, experiment: Experiment, head: &Head) -> Chapter {
         let kept = self.folder(&experiment);
         let same = |done: &Done| {
@@ -216,7 +216,7 @@ impl Reproduce {
         let ended = child.run(&arguments, &kept, tick)?;
         let work = self.out.join("work").join(experiment.name());
         if work.exists() {
-            // The experiment was interrupted.
+            // The experiment was interrupted or failed.
             std::fs::remove_dir_all(&work).map_err(|error| {
                 Failure::failed(format_args!("cannot remove {}: {error}", work.display()))
             })?;

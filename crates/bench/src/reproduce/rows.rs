@@ -95,7 +95,7 @@ impl<'a> Chosen<'a> {
         self.lines.iter().filter_map(|line| number(self.field(line, column))).collect()
     }
 
-    /// The distinct words in a column, in order.
+    /// The distinct words in a column, in the order of their first rows.
     pub fn words(&self, column: &str) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for line in &self.lines {

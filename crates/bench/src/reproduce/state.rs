@@ -1,8 +1,9 @@
 //! Files of each experiment, from which an interrupted report continues.
 //!
-//! Each experiment has a folder with `rows.csv`, charts, `output.txt`, `errors.txt`, and finally
-//! `done.json`. An experiment without `done.json` was interrupted, and is measured again. An
-//! experiment whose arguments, commit or machine have changed is also measured again.
+//! Each experiment has a folder with `rows.csv`, `rounds.csv`, charts, `output.txt`, `errors.txt`,
+//! and finally `done.json`. An experiment without `done.json` was interrupted or failed, and is
+//! measured again. An experiment whose arguments, commit or machine have changed is also measured
+//! again.
 
 use katydid_command::failure::{Failure, Result};
 use katydid_command::whole_file;
@@ -66,7 +67,7 @@ impl ResultFolder {
         })
     }
 
-    /// Names of the charts in the folder.
+    /// The charts in the folder as SVG, in the order of their files' names.
     pub fn charts(&self) -> Result<Vec<String>> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(Vec::new()) };
         let mut paths: Vec<PathBuf> = entries
@@ -90,7 +91,7 @@ impl ResultFolder {
         fs::read_to_string(self.file("rounds.csv")).unwrap_or_default()
     }
 
-    /// The last lines of the errors.
+    /// The last three lines of `errors.txt`.
     pub fn last_errors(&self) -> String {
         let text = fs::read(self.file("errors.txt")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);

@@ -1,7 +1,7 @@
 //! `bench ycsb --replicas`: a group of replicas under a driver.
 //!
-//! The records, and the notes of loaded data (`ledger`), are tables of the group. Raw devices are
-//! not measured, because they belong to other machines.
+//! The records and the entries of the ledger (`ledger`) are rows of the group. Raw devices are not
+//! measured, because they belong to other machines.
 
 use super::ledger::{Entry, LEDGER};
 use super::report::{Counted, Kinds, Loaded, Measured, Report};
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Maximum time of a commit, longer than an election.
 const WAIT: Duration = Duration::from_secs(60);
-/// Number of commits in flight of each loading thread. Each commit needs a connection.
+/// Number of commits in flight of each loading thread. Each commit in flight needs a connection.
 const LOAD_IN_FLIGHT: usize = 32;
 /// Number of rows that one call deletes or counts.
 const ROWS: u32 = 5_000;
@@ -88,7 +88,7 @@ pub struct ReplicatedRun<'r> {
     pub plan: &'r Plan,
 }
 
-/// The notes of loaded data, as rows of the group.
+/// The ledger, as a table of the group.
 struct GroupLedger {
     client: Client,
     last: RequestId,
@@ -114,8 +114,8 @@ impl GroupLedger {
         self.commit(WriteSet::default().put(LEDGER, name, entry.text()))
     }
 
-    /// Deletes the note of a table, and then all its rows. If the deletion is interrupted, the
-    /// remaining rows are not taken for loaded records.
+    /// Deletes the ledger's entry of a table, and then all rows of the table. If the deletion is
+    /// interrupted, the remaining rows are not taken for loaded records.
     fn forget(&mut self, table: &str) -> Result<()> {
         self.commit(WriteSet::default().delete(LEDGER, table))?;
         loop {

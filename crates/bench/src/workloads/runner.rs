@@ -94,8 +94,7 @@ impl Runner {
         Ok(Some(Counted { what: "keys", found, expected, also: None }))
     }
 
-    /// Closes the database, writes and prints the report. Fails if the number of keys differs from
-    /// the number of acknowledged keys.
+    /// Closes the database, writes and prints the report. Fails if [`conclude`] fails.
     pub fn finish(self, setup: &Setup, measured: Measured) -> Result<()> {
         let Runner { opened, store, ledger, .. } = self;
         drop((store, ledger));

@@ -2,7 +2,7 @@
 //!
 //! 1. A folder that is neither empty nor a database is refused and not changed.
 //! 2. With the log in memory, no database remains. The folder must be new or empty before the run,
-//!    and is removed afterwards.
+//!    and is restored afterwards.
 
 use crate::grid::flags::Tuning;
 use crate::host::device::{Device, MethodName};

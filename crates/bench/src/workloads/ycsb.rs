@@ -50,8 +50,8 @@ pub struct Ycsb {
     setup: Setup,
 }
 
-/// Assumed requests per second if the number of requests is unknown. From the expected number of
-/// requests follows the number of records over which a zipfian distribution is spread.
+/// Assumed requests per second if the number of requests is unknown. The expected number of
+/// requests determines over how many records a zipfian distribution is spread.
 const ASSUMED_RATE: f64 = 50_000.0;
 
 impl Ycsb {

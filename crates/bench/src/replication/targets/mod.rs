@@ -1,6 +1,6 @@
 //! Measures a Raft group of three replicas against the project's targets.
 //!
-//! Each case runs on servers of its own, which are processes of this machine: they share its
+//! Each case runs on servers of its own. The servers are processes of this machine and share its
 //! processors and its disk. After each run every replica must have exactly the rows that were
 //! acknowledged. `verdicts` compares the results with the targets, and `table` shows them.
 
@@ -84,7 +84,7 @@ pub const PARTS: [&str; 4] = ["commits", "slow", "failover", "rejoin"];
 pub fn cases(parts: &[&str], clients: &[usize]) -> Vec<Case> {
     let mut cases = Vec::new();
     let both = [Replicated::Quorum, Replicated::All];
-    // The case with a slow replica is compared with one without.
+    // A case with a slow replica is compared with a case without a slow replica.
     let mut of_commits = if parts.contains(&"commits") { clients.to_vec() } else { Vec::new() };
     if parts.contains(&"slow") && !of_commits.contains(&CLIENTS) {
         of_commits.push(CLIENTS);
@@ -194,7 +194,7 @@ impl Targets {
         }
     }
 
-    /// Makes a group, with a delay of the syncs of the last replica.
+    /// Makes a group. `last` is the delay of each sync of the last replica.
     fn group(&self, last: Duration) -> Result<RaftGroup> {
         let mut delays = [self.setup.delay; REPLICAS];
         delays[REPLICAS - 1] = last;
@@ -216,7 +216,7 @@ impl Targets {
         let after = group.leader()?;
         let syncs = group.servers.syncs(leader.id)?.saturating_sub(syncs);
         // If the leader changed, the entries went through two leaders' logs, but the syncs are
-        // those of one.
+        // those of the first leader's log.
         let is_same = (after.id, after.term) == (leader.id, leader.term);
         let entries = after.last_index.saturating_sub(leader.last_index);
         group.check(TABLE, outcome.transactions)?;

@@ -4,8 +4,8 @@ use super::{CLIENTS, Case, Row, Sample, median};
 use crate::grid::row::Round;
 use katydid_replica::Replicated;
 
-/// Pairs of a number of clients and the commits per second of the prototype that led to the choice
-/// of openraft, with `Quorum`. All replicas of the prototype ran in one process.
+/// Numbers of clients, each with the commits per second of a prototype with `Quorum`. This
+/// prototype led to the choice of openraft. All its replicas ran in one process.
 const PROTOTYPE: [(usize, f64); 5] =
     [(1, 4_800.0), (8, 23_403.0), (32, 55_158.0), (128, 114_133.0), (512, 232_541.0)];
 

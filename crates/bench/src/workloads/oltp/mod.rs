@@ -53,7 +53,7 @@ trait Benchmark {
 
     fn load(&self, seed: u64) -> Arc<Self::Load>;
 
-    /// Number of loaded rows, among those that are counted.
+    /// Number of the loaded rows that the check counts.
     fn loaded(&self, seed: u64) -> u64;
 
     /// The run phase of run number `run`.

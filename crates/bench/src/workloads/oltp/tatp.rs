@@ -128,8 +128,8 @@ impl Benchmark for Register {
     fn count(&self, store: &KatydidStore, seed: u64) -> Result<u64> {
         let state = State::read(store, &self.settings)?;
         let found = state.call_forwardings();
-        // The caller compares the number of call forwardings, so this check takes the number that
-        // it found as the expected one.
+        // The caller compares the number of call forwardings. This check therefore expects the
+        // number that was found.
         let counts = Counts { call_forwardings: found, ..Counts::loaded(&self.settings, seed) };
         state.check(&counts).map_err(StoreError::from)?;
         Ok(found)

@@ -7,8 +7,8 @@ use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, 
 use crate::reproduce::quantity::{greatest, least, ratio};
 use crate::reproduce::rows::Rows;
 
-/// Ratio of ELEDA's rate to that of the log of Fang et al., for each number of threads of a
-/// workload.
+/// Ratios of ELEDA's rate to the rate of the log of Fang et al. (`nv_direct`), one for each number
+/// of threads.
 fn to_nvram<'a>(rows: &'a Rows, work: &'a str) -> impl Iterator<Item = Option<f64>> + 'a {
     ["1", "2", "8", "32"].into_iter().map(move |threads| {
         let at = || rows.with(&[("work", work), ("threads", threads), ("delay_us", "0")]);

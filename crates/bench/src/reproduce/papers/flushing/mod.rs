@@ -154,8 +154,7 @@ fn table_one(rows: &Rows) -> String {
     )
 }
 
-/// The rates of the existing scheme, the proposed scheme and Raft with one number of replicas and
-/// 32 threads.
+/// The rates of `schemes` with this number of replicas and 32 threads.
 fn beside_raft(rows: &Rows, replicas: &str, schemes: &[&str]) -> String {
     let of = |scheme: &&str| {
         let one = rows.with(&[("replicas", replicas), ("sync", scheme), ("threads", "32")]);
