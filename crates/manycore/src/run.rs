@@ -35,8 +35,7 @@ pub struct Plan {
     pub hop_bytes: u64,
     /// Maximum bytes that `chunked` reserves at a time for one session.
     pub chunk_bytes: usize,
-    /// Bytes of the ring; see [`ring_bytes`]. The run-ahead limit is a quarter of the ring, as in
-    /// the log's defaults.
+    /// Bytes of the ring; see [`ring_bytes`]. The run-ahead limit is a quarter of the ring.
     pub ring_bytes: usize,
     /// Duration of the run in simulated milliseconds.
     pub millis: f64,
@@ -203,7 +202,7 @@ fn design(plan: &Plan) -> Result<InserterDesign, RunError> {
     in_range(fits, "ring", ring_bytes as f64, "a power of two from 65536 to 1073741824 bytes")?;
     let settings =
         InserterSettings { consolidation_slots: slots, hop_bytes, chunk_bytes, ..Default::default() };
-    // Also checks the settings of designs that the plan does not name.
+    // Check the settings of all designs, even of those that the plan does not name.
     for kind in InserterKind::ALL {
         settings.design(kind).validate().map_err(|OutOfRange { option, value, range }| RunError::Range {
             field: option,

@@ -32,7 +32,7 @@ pub(crate) fn first_number(run: u64, thread: usize) -> u64 {
     run << (COUNT_BITS + THREAD_BITS) | (thread as u64) << COUNT_BITS
 }
 
-/// Inserts, until the driver has enough.
+/// Endless inserts; the driver's limits end the run.
 #[derive(Debug)]
 pub struct Inserts {
     key_bytes: usize,

@@ -1,7 +1,7 @@
 //! A store in memory for the tests of this crate: one map under a mutex, which a transaction holds
 //! from its beginning to its end, so that histories are trivially serializable. If a commit has a
-//! callback, a later `poll` acknowledges the commit; commits are acknowledged in batches and in
-//! order.
+//! callback, a later `poll` or `wait_below` acknowledges the commit. Commits of a client are
+//! acknowledged in order.
 
 use crate::store::{Client, Counters, Intent, Keys, Result, Shown, Store, StoreError, Transaction};
 use std::collections::BTreeMap;
@@ -19,8 +19,8 @@ pub(crate) struct MemoryStore {
     pub(crate) commits: AtomicU64,
     /// Every `conflict_every`-th begin is a conflict; 0 for no conflicts.
     pub(crate) conflict_every: u64,
-    /// The callback of every `refuse_every`-th commit with a callback reports a conflict; 0 for no
-    /// conflicts.
+    /// The callback of a commit reports a conflict if the number of begun transactions is a
+    /// multiple of `refuse_every`; 0 for no conflicts.
     pub(crate) refuse_every: u64,
     /// Number of the commit that fails; 0 for none.
     pub(crate) fail_at: u64,

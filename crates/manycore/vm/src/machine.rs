@@ -37,7 +37,7 @@ pub struct Nanos {
     pub own: f64,
     /// Fetching a line to write it, if another socket has a copy. All copies are dropped.
     pub own_far: f64,
-    /// Time for which a line is busy when a core fetches it to read it.
+    /// Time for which a line is busy when a core fetches the line to read it.
     pub serve: f64,
     /// One pause of a spinning thread.
     pub pause: f64,
@@ -64,7 +64,7 @@ pub struct Nanos {
     pub sum: f64,
 }
 
-/// Bytes per nanosecond (GB/s).
+/// Bandwidths, in bytes per nanosecond (GB/s).
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bandwidth {

@@ -20,7 +20,8 @@ pub const ZIPFIAN_CONSTANT: f64 = 0.99;
 pub struct Zipfian {
     skew: f64,
     items: u64,
-    /// The integral at the left end and at the right end.
+    /// Bounds of the drawn areas. `from` gives the first item an area of exactly 1; `to` is the
+    /// integral at the right end.
     from: f64,
     to: f64,
     /// An item that lies at most this far to the right of the point is taken without a test of the

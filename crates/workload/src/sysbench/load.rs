@@ -36,7 +36,7 @@ impl SysbenchLoad {
     fn batch(&self, number: u64) -> (Table, Range<u64>) {
         let of_table = self.settings.rows.div_ceil(BATCH);
         let from = number % of_table * BATCH;
-        // The number of tables fits, because it is a `u32`.
+        // The cast loses nothing, because the number of tables is a `u32`.
         (Table((number / of_table) as u32), from..(from + BATCH).min(self.settings.rows))
     }
 }

@@ -3,11 +3,11 @@
 //!
 //! There are the four tables of the standard and a table that maps numbers to subscribers.
 //! Population, mix and non-uniform choices are the standard's. As in the standard, a known share of
-//! some transactions fails, because the transaction asks for a missing row or inserts an existing
-//! row. Such a transaction rolls back and counts as failed, not as acknowledged, as in the
-//! standard's throughput. After any number of transactions every row belongs to its subscriber, and
-//! each table has as many rows as were loaded plus inserted minus deleted. Counting therefore finds
-//! a lost, repeated or torn transaction that changes call forwardings ([`State`]).
+//! some kinds of transactions fails: the transaction asks for a missing row or inserts an existing
+//! row. A failed transaction rolls back and is not counted as acknowledged, as in the standard's
+//! throughput. After any number of transactions every row belongs to its subscriber, and each table
+//! has as many rows as were loaded plus inserted minus deleted. Counting therefore finds a lost,
+//! repeated or torn transaction that changes call forwardings ([`State`]).
 //!
 //! One thing differs from the standard: the number of subscribers can be chosen freely, while the
 //! standard demands at least 100,000.

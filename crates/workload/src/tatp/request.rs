@@ -9,7 +9,8 @@ use crate::row::{Row, add, change, find, read, try_change, wrong};
 use crate::store::{Keys, Result, StoreError, Transaction};
 use fastrand::Rng;
 
-/// Key of a call forwarding that a transaction reads, inserts or deletes.
+/// A call forwarding that a transaction looks for, inserts or deletes: its key without the
+/// subscriber, and its end time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Forwarding {
     facility: u8,

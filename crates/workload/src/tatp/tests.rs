@@ -95,9 +95,9 @@ fn transactions_are_drawn_and_fail_as_the_standard_says() {
     run(&store, &TatpLoad::new(&many, SEED), &Plan::default());
     let tatp = TatpRun::new(&many, Mix::Standard);
     run(&store, &tatp, &Plan { transactions: Some(DRAWS), ..Plan::default() });
-    // Percentage of transactions of this kind, and percentage of these that succeed. The standard
-    // states 23.9 for GetNewDestination, but its rules for call forwardings and requests give 14.8,
-    // and about 20 after many insertions.
+    // For each kind: its percentage of all transactions, and the percentage of its transactions
+    // that succeed. The standard states 23.9 for GetNewDestination, but its rules for call
+    // forwardings and requests give 14.8, and about 20 after many insertions.
     let expected =
         [(35.0, 100.0), (10.0, 14.8), (35.0, 62.5), (2.0, 62.5), (14.0, 100.0), (2.0, 31.25), (2.0, 31.25)];
     for (kind, (share, succeed)) in Kind::ALL.into_iter().zip(expected) {

@@ -17,7 +17,7 @@ struct DistrictTotals {
     next_order: u32,
     orders: u64,
     latest_order: u32,
-    /// Number of lines of all orders.
+    /// Sum of the numbers of lines that the orders state.
     lines: u64,
     new_orders: u64,
     oldest_new: u32,

@@ -60,11 +60,12 @@ impl TpccLoad {
         items + u64::from(warehouses) * (1 + items) + self.settings.districts() * of_district
     }
 
-    /// The batch of a number. Batches are numbered over all tables.
+    /// Batch number `number`; `None` if there is no such batch. Batches are numbered over all
+    /// tables.
     fn batch(&self, mut number: u64) -> Option<Batch> {
         let Settings { warehouses, items, customers_of_district: customers } = self.settings;
-        // The numbers of batch `number`, if `all` things are split into batches of `of`; `None` if
-        // there is no such batch.
+        // The numbers in batch `number`, if the numbers 1 to `all` are split into batches of `of`
+        // numbers; `None` if there is no such batch.
         let within = |number: u64, of: u32, all: u32| {
             let first = u32::try_from(number).ok()?.checked_mul(of).filter(|first| *first < all)?;
             Some(first + 1..(first + of).min(all) + 1)
@@ -100,7 +101,7 @@ impl TpccLoad {
         })
     }
 
-    /// A random generator for the object with this number.
+    /// A random generator that the seed and `number` determine.
     fn rng(&self, number: u64) -> Rng {
         Rng::with_seed(self.seed ^ number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }

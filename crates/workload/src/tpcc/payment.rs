@@ -42,7 +42,7 @@ impl CustomerChoice {
         transaction.on(CUSTOMER_BY_NAME).range(Keys::between(&from, &to), usize::MAX, &mut |key, _| {
             numbers.extend(keys::last_number(key));
         })?;
-        // Of 1 or 2 customers the first, of 3 the second.
+        // Of 1 or 2 customers, the middle one is the first; of 3, the second.
         let middle = numbers.len().div_ceil(2).checked_sub(1).and_then(|middle| numbers.get(middle));
         middle.copied().ok_or_else(|| inconsistent(CUSTOMER_BY_NAME, &from, "leads to nobody"))
     }
@@ -108,7 +108,8 @@ impl Payment {
         add(transaction, &self.number.to_be_bytes(), &history)
     }
 
-    /// Adds a note to a customer with bad credit. The notes keep their last 500 bytes.
+    /// Adds a note in front of the data of a customer with bad credit. The data keep their first
+    /// 500 bytes.
     fn note(&self, customer: &mut Customer, number: u32) {
         let Payment { at, of, amount, .. } = self;
         let note =

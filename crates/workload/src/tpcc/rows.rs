@@ -1,8 +1,8 @@
 //! The rows of the tables. A row has the fields of the standard that its key does not contain. Rows
 //! of table `new_order` have no fields. Pure functions.
 //!
-//! Money is in cents, taxes and discounts in hundredths of a percent, dates in microseconds since
-//! 1970; 0 means no date and no carrier.
+//! Money is in cents, taxes and discounts in hundredths of a percent, dates in microseconds
+//! since 1970. A date of 0 means no date, and a carrier of 0 means no carrier.
 
 use super::settings::DISTRICTS;
 use super::tables::{CUSTOMER, DISTRICT, HISTORY, ITEM, ORDER_LINE, ORDERS, STOCK, TABLES, WAREHOUSE};

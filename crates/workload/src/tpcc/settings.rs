@@ -33,7 +33,7 @@ impl Settings {
         self.districts() * u64::from(self.customers_of_district)
     }
 
-    /// The first undelivered one of a district's loaded orders: 2,101 of 3,000.
+    /// Number of the first undelivered order among a district's loaded orders: 2,101 of 3,000.
     pub(crate) fn first_undelivered(&self) -> u32 {
         let delivered = u64::from(self.customers_of_district) * 7 / 10;
         // The result is at most the number of customers.

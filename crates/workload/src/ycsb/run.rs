@@ -2,11 +2,11 @@
 //! its own.
 //!
 //! An update reads and locks the record, changes one field and writes the record back in one
-//! transaction. With `writeallfields` it writes a new record without reading. A read-modify-write
-//! always reads. Rules:
+//! transaction. With `writeallfields`, an update writes a new record without reading. A
+//! read-modify-write always reads. Rules:
 //!
-//! 1. A request asks for a record only after its insert was acknowledged. A missing record is
-//!    therefore an error.
+//! 1. A request asks for a record only after the record's insert was acknowledged. A missing record
+//!    is therefore an error.
 //! 2. Running a planned request again (after a conflict) repeats the same operations.
 
 use super::record;

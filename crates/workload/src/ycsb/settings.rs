@@ -1,6 +1,6 @@
-//! Settings in a properties file. All properties of YCSB's core workload and client are known: each
-//! is honoured, or it concerns only YCSB's own output and is ignored. An unknown property is an
-//! error that names it.
+//! Settings of a workload, read from a properties file. All properties of YCSB's core workload and
+//! client are known. A property that chooses YCSB's driver or output is ignored; all others are
+//! honoured. An unknown property is an error that names the property.
 //!
 //! Rules:
 //!
@@ -152,7 +152,7 @@ pub struct Settings {
     pub insertion_retry_wait: Duration,
     /// True if there is a run phase.
     pub do_transactions: bool,
-    /// Given properties that concern only YCSB's own output.
+    /// Names of the given properties that are ignored.
     pub ignored: Vec<String>,
 }
 

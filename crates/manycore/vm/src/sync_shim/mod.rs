@@ -32,7 +32,7 @@ pub fn spin_loop() {
     vm::spin_loop();
 }
 
-/// Gives the core to a thread that is queued for the core.
+/// Gives the core to the next thread that is queued for the core, if there is one.
 pub fn yield_now() {
     vm::yield_now();
 }

@@ -56,7 +56,7 @@ thread_local! {
     static YIELDER: Cell<*const Yielder<(), ()>> = const { Cell::new(ptr::null()) };
 }
 
-/// A guard that removes the machinery when the simulation ends, also by a panic. Code that runs
+/// A guard that removes the machinery when the simulation ends, even by a panic. Code that runs
 /// afterwards, while coroutines are dropped, is not part of the simulation.
 struct Installed;
 
@@ -88,7 +88,8 @@ pub fn simulate(machine: &Machine, seed: u64, bodies: Vec<Body>) -> Result<Repor
     }
     let first = machinery.next();
     MACHINERY.with_borrow_mut(|installed| *installed = Some(machinery));
-    // The guard is dropped before the threads, so that these are unwound outside of the simulation.
+    // The guard is dropped before the threads, so that the threads are unwound outside of the
+    // simulation.
     let installed = Installed;
     let mut yielders = vec![ptr::null(); threads.len()];
     let mut next = first;

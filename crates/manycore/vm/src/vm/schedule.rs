@@ -8,8 +8,8 @@
 //!    consistent.
 //! 2. Each core has at most one thread that runs. The core's other threads are queued or sleep.
 //!    Threads never change their core.
-//! 3. An entry of `agenda` is stale if its number differs from that of its thread. A thread that
-//!    runs or has a time-out has an entry that is not stale.
+//! 3. An entry of `agenda` is stale if its number differs from that of its thread. Every thread
+//!    that runs (except the current one) or has a time-out has an entry that is not stale.
 
 mod waiting;
 
@@ -147,7 +147,8 @@ impl Machinery {
 
     // ---- for the scheduler
 
-    /// Returns the thread to resume; `None` if no thread can ever run again.
+    /// Returns the thread to resume; `None` if no thread can ever run again, or if memory has not
+    /// changed for [`HANG`].
     pub(super) fn next(&mut self) -> Option<usize> {
         while let Some(Reverse((at, index, number))) = self.agenda.pop() {
             if self.threads[index].number != number {

@@ -8,7 +8,8 @@ use crate::vm::costs::Ps;
 use std::collections::VecDeque;
 
 /// Number of pauses before the first yield, as in the real `pause`. `YIELDS` is the number of
-/// yields before the first nap, as in the real `rest`; the real `pause` yields 4,000 times.
+/// yields before the first nap, as in the real `rest`. The simulated `pause` has the same number;
+/// the real `pause` yields 4,000 times.
 const SPINS: Ps = 32;
 const YIELDS: Ps = 200;
 
