@@ -1,13 +1,13 @@
-//! Measures the speed of a backup, and what it costs transactions that run at the same time:
+//! Measures the speed of a backup, and the speed of transactions that run at the same time:
 //! `backup_rate --dir D [--records N] [--seconds S] [--rate BYTES] [--engine E]`.
 //!
 //! The first run loads 2 million records of YCSB (2 GB) into `D/db`; later runs use them again.
 //! Each round of the program then takes these measurements, one after the other: the device of D
 //! with one sequential writer, and with one thread that reads and writes as a copy does; the backup
-//! alone; workload A alone; and both together. A change of the machine's load from one round to the
-//! next therefore affects all measurements alike. With `--rate`, each round also measures the
-//! workload together with a backup that is limited to that rate. The program removes each copy
-//! after its measurement.
+//! alone; workload A alone; and both together. Because every round takes all measurements, a change
+//! of the machine's load between rounds affects all of them alike. With `--rate`, each round also
+//! measures the workload together with a backup that is limited to that rate. The program removes
+//! each copy after its measurement.
 
 use katydid::{BackupOptions, Database, EngineKind, Options};
 use katydid_device::{AlignedBuffer, Create, Directory, FileDirectory, Method, WriteMode};

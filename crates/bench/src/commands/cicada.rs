@@ -60,15 +60,16 @@ pub struct Cicada {
     operations: u16,
     /// Records that a commit waits for besides its own: tracked or all
     ///
-    /// tracked: the records of the transactions whose versions the commit has read. all: every
-    /// record that any stream holds when the transaction commits.
+    /// tracked: the records of the transactions whose versions the committing transaction has read.
+    /// all: every record that any stream holds at the commit.
     #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<CommitDependencies>)]
     dependences: CommitDependencies,
     /// Rule by which transactions check their reads and pause: at-validation or early [default:
     /// early in the paper's systems, at-validation in ours]
     ///
     /// at-validation: a transaction checks once, after it has installed its versions, and pauses if
-    /// the check fails. early: it also checks before that, and pauses after every conflict.
+    /// the check fails. early: a transaction also checks before it installs its versions, and
+    /// pauses after every conflict.
     #[arg(long, value_name = "RULE", value_parser = word::<Contention>)]
     contention: Option<Contention>,
     /// Rule by which replaced versions are kept: until-unread or until-durable [default:

@@ -54,8 +54,9 @@ pub struct Commit {
     /// Inserter, which puts records into the log: mutex, consolidated, decoupled, hybrid,
     /// delegated, grasshopper, bitmap, chunked or marks [default: the figure's own, else marks]
     ///
-    /// In the figures that compare systems (eleda8 to eleda14, eleda19), only our system uses it.
-    /// The figures of efficient flushing use 16 slots, whatever --slots says.
+    /// In the figures that compare systems (aether2, aether9, eleda8 to eleda14, eleda19), only our
+    /// system uses this inserter. The figures of efficient flushing use 16 slots, whatever --slots
+    /// says.
     #[arg(long, value_name = "KIND", value_parser = word::<InserterKind>)]
     inserter: Option<InserterKind>,
     /// Kind of the log: disk, or nv_direct, nv_ring, nv_entries or nv_logging in NVRAM

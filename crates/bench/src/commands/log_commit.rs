@@ -64,7 +64,8 @@ pub struct LogCommit {
     common: Common,
 }
 
-/// Seconds of each run, and number of runs, if the command line gives none.
+/// Seconds of each run, if the command line gives none. `ROUNDS` is the number of rounds in this
+/// case.
 const SECONDS: f64 = 0.7;
 const ROUNDS: usize = 3;
 

@@ -62,7 +62,7 @@ pub struct Nvram {
     inserter: InserterKind,
     #[command(flatten)]
     tpcc: TpccFlags,
-    /// Number of keys in the table whose keys are updated
+    /// Number of keys in the table that is updated
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: u64,
     /// Seed of all random choices

@@ -88,9 +88,9 @@ pub struct Case {
     pub work: Work,
     /// Name of the case's system, in a figure that compares several systems.
     pub system: Option<&'static str>,
-    /// Device of the case's log, if it differs from the device of all other cases.
+    /// Device of the case's log; `None` for the device of the figure or of the command line.
     pub device: Option<Device>,
-    /// Medium of the log. A log in NVRAM has no device, no protocol and no I/O unit.
+    /// Kind of the log. A log in NVRAM has no device, no protocol and no I/O unit.
     pub log: LogKind,
     /// Number of entries of a log in NVRAM, if the figure varies it.
     pub entries: Option<u64>,

@@ -1,6 +1,7 @@
 //! Charts of a figure's rows.
 //!
-//! Pure functions. All axes that vary, except the x axis, distinguish lines.
+//! Pure functions. All axes that vary, except the x axis, distinguish lines. In a figure that
+//! compares systems, fewer axes do ([`SYSTEM`]).
 
 use super::case::{Case, Delay};
 use super::compare::{speed_up, to_disk};
@@ -17,8 +18,8 @@ use crate::grid::columns::{Chart, Rows};
 use crate::grid::row::Round;
 use katydid_command::bytes::shown;
 
-/// The axis of compared systems. In a figure with systems, only this axis, the work and the number
-/// of threads distinguish lines.
+/// The axis of compared systems. In a figure that compares systems, only this axis, the work and
+/// the number of threads distinguish lines.
 const SYSTEM: Axis<Case> = Axis::of_words("system", |case| case.system.unwrap_or_default().to_owned());
 
 const THREADS: Axis<Case> = Axis::of_numbers(
@@ -87,7 +88,7 @@ const WORDS: [Axis<Case>; 12] = [
 ];
 const INSERTER: Axis<Case> = Axis::of_words("inserter", |case| case.inserter.to_string());
 
-/// Axes that distinguish rows.
+/// Axes that vary and distinguish lines.
 fn apart(of: &Rows<'_, Study>) -> Vec<&'static Axis<Case>> {
     let all: Vec<&Axis<Case>> = match of.rows.iter().any(|row| row.case.system.is_some()) {
         true => vec![&THREADS, &WORK, &SYSTEM],

@@ -71,8 +71,8 @@ pub fn to_alone(rows: &[Row], row: &Row) -> Option<f64> {
     Some(row.ratio(alone, Run::per_second))
 }
 
-/// The readers' rate per second of their processor time, as a share of that rate without writers.
-/// The share leaves out the loss that comes from sharing the processors with writers.
+/// The readers' rate per second of their processor time, as a share of the same rate without
+/// writers. The share leaves out the loss that comes from sharing the processors with writers.
 pub fn to_alone_by_cpu(rows: &[Row], row: &Row) -> Option<f64> {
     row.case.work.writers()?;
     let alone = partner(rows, row, |case| case.work = Work::Readers { writers: 0 })?;

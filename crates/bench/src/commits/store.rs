@@ -265,7 +265,8 @@ pub fn run<W: Workload>(
     drive(store, tables, workload, plan, &never, &mut |_| ()).map_err(Failure::failed)
 }
 
-/// Creates missing tables and reads all of them, so that a run does not wait for pages.
+/// Creates the tables that are missing and reads all of `tables`, so that a run does not wait for
+/// pages.
 pub fn warm(store: &KatydidStore, tables: &[&str]) -> Result<()> {
     let mut client = store.client(tables)?;
     let mut transaction = client.begin(Intent::ReadOnly)?;

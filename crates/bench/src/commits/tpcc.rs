@@ -81,7 +81,8 @@ struct TpccDatabase {
     /// Number of orders loaded and acknowledged; `None` before TPC-C is loaded.
     orders: Option<u64>,
     records: bool,
-    /// Number of runs so far. No two runs of TPC-C have the same payment numbers.
+    /// Number of runs so far. It makes the payment numbers of each run of TPC-C differ from those
+    /// of all other runs.
     runs: u64,
 }
 

@@ -22,8 +22,8 @@ const TABLE: &str = "tuples";
 const FOLDER: &str = "tuples";
 /// Bytes of log between checkpoints: large enough that no checkpoint begins during a run.
 const CHECKPOINT_BYTES: u64 = 4 << 30;
-/// Bytes that are divided among the streams. A stream's share, or [`STREAM_BYTES_MIN`] if that is
-/// more, limits the size of each of its segments and the size of its ring.
+/// Bytes that are divided among the streams. A stream's share, but at least [`STREAM_BYTES_MIN`],
+/// limits the size of the stream's ring and of each of its segments.
 const LOG_BYTES: u64 = 256 << 20;
 const STREAM_BYTES_MIN: u64 = 4 << 20;
 /// Maximum number of prepared segments of each stream. The number is small, because there may be

@@ -70,7 +70,7 @@ pub trait Grid: Copy + 'static {
     }
 }
 
-/// Setting that all rows share.
+/// Circumstances that all rows share.
 #[derive(Debug, Clone, Default)]
 pub struct Setting {
     /// The commit from which the program was built, if it is known.

@@ -47,7 +47,7 @@ impl<G: Grid> Results<G> {
         Ok(Results { files, out, done: Vec::new() })
     }
 
-    /// Prints these rows, draws their charts, and writes them with all earlier rows.
+    /// Prints these rows and draws their charts. Writes these and all earlier rows to the files.
     pub fn add(&mut self, grid: G, rows: Vec<RowOf<G>>, setting: Setting) -> Result<()> {
         self.print(&Rows { grid, rows: &rows, setting: &setting })?;
         self.done.push((grid, rows, setting));

@@ -23,7 +23,7 @@ pub fn signal_check() -> Result<impl Fn() -> Result<()>> {
     })
 }
 
-/// Runs every case once in each round. Returns the results, in the order of the runs. `one`
+/// Runs every case once in each round. Returns a row for each case, in the order of `cases`. `one`
 /// receives the number of the round, from 0.
 pub fn in_turn<C, R>(
     name: &str,

@@ -94,7 +94,7 @@ const TXN_NOTE: &str = "threads append three records of the given size and a com
     commits of each thread wait to be durable; `refused` appends found no prepared segment and were tried again. Times are from the \
     commit's append to its callback. Device memory takes next to no time";
 
-/// Small records for each outlier, as in Aether's Figure 11.
+/// Number of small records for each outlier, as in Aether's Figure 11.
 pub const SMALL_FOR_EACH_OUTLIER: u32 = 60;
 
 /// Settings that most sweeps share.

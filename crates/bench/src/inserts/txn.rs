@@ -6,9 +6,9 @@
 //! before the append of the commit record until the callback runs. The callback runs on the
 //! committing thread.
 //!
-//! The log lives in memory, or in a folder that is made for the sweep and removed afterwards. All
-//! cases use the segments of this log again, so that only the first case pays for filling segments
-//! with zeros.
+//! The log lives in memory, or in a folder that must be new or empty and is restored afterwards.
+//! All cases use the segments of this log again, so that only the first case pays for filling
+//! segments with zeros.
 
 use super::case::{Case, Inserted};
 use crate::commits::figures::spec::fill;

@@ -28,7 +28,7 @@ pub struct Calibrate {
     out: PathBuf,
 }
 
-/// Measurements, in nanoseconds and bytes per nanosecond.
+/// Measured times, in nanoseconds.
 #[derive(Debug)]
 struct Measured {
     modify: f64,

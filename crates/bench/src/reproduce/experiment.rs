@@ -93,7 +93,8 @@ pub fn rate(per_second: Option<f64>) -> String {
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment {
     pub paper: Paper,
-    /// Number of the figure in the paper, with a suffix if several experiments repeat the figure.
+    /// Name on the command line: the figure's number in the paper, such as `3`, `8-9` or `table-1`.
+    /// A suffix such as `-left` distinguishes the experiments that repeat one figure.
     pub figure: &'static str,
     pub title: &'static str,
     /// Set-up of the paper.

@@ -51,7 +51,8 @@ impl Runner {
         Ok(Runner { store: KatydidStore::new(opened.database.clone()), ledger, opened, stop })
     }
 
-    /// Runs one phase. Returns its result and the processor time that it took.
+    /// Runs one phase. Returns the phase's outcome, and the processor time of this process during
+    /// the phase.
     pub fn phase<W: Workload>(
         &self,
         name: &str,
@@ -112,8 +113,8 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Runs one phase on a store, until its end or until `stop` is set. Returns its outcome, and the
-/// processor time of this process.
+/// Runs one phase on a store, until its end or until `stop` is set. Returns the phase's outcome,
+/// and the processor time of this process during the phase.
 pub fn phase<S: Store, W: Workload>(
     store: &S,
     name: &str,

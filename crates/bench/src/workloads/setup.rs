@@ -112,7 +112,8 @@ pub struct Setup {
     /// early
     ///
     /// at-validation: a transaction checks once, after it has installed its versions, and pauses if
-    /// the check fails. early: it also checks before that, and pauses after every conflict.
+    /// the check fails. early: a transaction also checks before it installs its versions, and
+    /// pauses after every conflict.
     #[arg(long, value_name = "RULE", default_value = "at-validation", value_parser = word::<Contention>)]
     pub contention: Contention,
     /// Memory engine: rule by which replaced versions are kept: until-unread or until-durable

@@ -42,14 +42,14 @@ pub struct Spec {
     pub saw: &'static str,
     /// Explanation of our version of the figure.
     pub note: &'static str,
-    /// Flags whose lists the figure varies.
+    /// Flags of the settings that the figure varies.
     pub varies: &'static [ListFlag],
     /// I/O method of the log, unless the command line chooses one.
     pub method: MethodName,
     /// Device of the log, unless the command line chooses one.
     pub device: Device,
-    /// Seconds of each run. All runs of the figure, with opening, loading and checking, take about a
-    /// minute.
+    /// Seconds of each run. All runs of the figure, with opening, loading and checking, take about
+    /// a minute.
     pub seconds: f64,
     /// Number of runs of each case.
     pub rounds: usize,

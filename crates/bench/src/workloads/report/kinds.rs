@@ -45,7 +45,8 @@ fn per_second(many: u64, outcome: &Outcome) -> f64 {
 }
 
 impl Kinds {
-    /// Prints a table and an empty line. Prints nothing if there are no kinds.
+    /// Prints a table, an empty line, and the score if there is one. Prints nothing if there are no
+    /// kinds.
     pub(super) fn print(&self, outcome: &Outcome, out: &mut Output) -> Result<()> {
         if self.all.is_empty() {
             return Ok(());

@@ -126,8 +126,8 @@ const FOUR_ALIKE: CounterExample = CounterExample {
      lock_release=after-durable, sync=inline, in_flight=64, inserter=marks, streams=16: - - 60000",
 };
 
-/// Claims about the order of the four variants with 2 threads, which is the number of processors,
-/// and about the growth of the best variant.
+/// Claims about the order of the four variants with 2 threads, one for each processor of the
+/// machine, and about the growth of the best variant.
 pub const FOUR: &[Criterion] = &[
     Criterion::new(
         "group commit makes the difference with early release; to single commit, 2 threads",
