@@ -90,7 +90,7 @@ pub struct Real {
     pub per_second: f64,
 }
 
-/// See the head of this file.
+/// The description of a simulated machine.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {

@@ -95,7 +95,7 @@ pub trait Source {
     }
 
     /// Runs the request that was planned last, without its commit, and says how the transaction
-    /// ends. The driver may call this again after a conflict.
+    /// ends. The driver may call this function again after a conflict.
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending, StoreError>;
 }
 

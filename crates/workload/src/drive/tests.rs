@@ -1,4 +1,4 @@
-//! The driver and both workloads on the store in memory.
+//! The driver, with YCSB and with inserts, on the store in memory.
 
 use super::*;
 use crate::insert::{Inserts, KeyOrder};
@@ -182,10 +182,10 @@ fn refuses_impossible_plans() {
     }
 }
 
-/// A workload that sleeps before each commit.
+/// A workload that computes for [`SLOW`] before each commit.
 struct Slow;
 
-/// Time that a slow call takes.
+/// Time that a transaction of [`Slow`] takes before its commit.
 const SLOW: Duration = Duration::from_millis(2);
 
 impl Workload for Slow {

@@ -13,7 +13,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// Maximum of numbers that are handed out and not acknowledged.
+/// Maximum count of numbers that are handed out and not acknowledged.
 const WINDOW: usize = 1 << 20;
 
 /// A counter whose numbers may be acknowledged in any order.
@@ -22,15 +22,15 @@ pub struct AcknowledgedCounter {
     next: AtomicU64,
     /// Threads store the frontier under `latch` only; all threads load it. `acknowledge` stores it
     /// with SeqCst, which includes Release, and `acknowledged` loads it with Acquire. So a thread
-    /// that finds a number acknowledged also sees the effects of its transaction. (The
-    /// synchronization in the store may ensure that already.)
+    /// that finds a number acknowledged also sees the effects of the transaction that had this
+    /// number. (The synchronization in the store may ensure that already.)
     frontier: AtomicU64,
     flags: Box<[AtomicBool]>,
     latch: Mutex<()>,
 }
 
 impl AcknowledgedCounter {
-    /// Maximum of numbers that are handed out and not acknowledged.
+    /// Maximum count of numbers that are handed out and not acknowledged.
     pub const WINDOW: usize = WINDOW;
 
     /// A counter that begins at `first`. All numbers below `first` count as acknowledged.

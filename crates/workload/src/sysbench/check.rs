@@ -14,9 +14,9 @@ pub struct State {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct TableTotals {
-    /// Value of `k` of each row.
+    /// Value of `k` of each row, by the row's number.
     rows: HashMap<u64, u32>,
-    /// Entries of the index.
+    /// `k` and the row's number in each entry of the index.
     entries: Vec<(u32, u64)>,
 }
 

@@ -143,7 +143,7 @@ fn a_damage_is_noticed_and_named() {
     };
     let first_of = |map: &Map, table: usize| map.range(key(table, b"")..).next().unwrap().0.clone();
     for (table, name) in TABLES.into_iter().enumerate() {
-        // Without facilities, the first fault is a call forwarding of a missing facility.
+        // If a special facility is removed, the first fault is a call forwarding of that facility.
         let fault = damaged(&|map| drop(map.remove(&first_of(map, table))));
         let expected = fault.to_string();
         match fault {

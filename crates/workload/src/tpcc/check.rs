@@ -72,7 +72,7 @@ pub enum Condition {
         district: u8,
         /// Number of undelivered orders found.
         found: u64,
-        /// Number that follows from the least and the greatest number.
+        /// Number of undelivered orders if there were no gap.
         span: u64,
     },
     /// 4: the number of order lines equals the sum of the counts in the orders.

@@ -6,7 +6,7 @@
 //! NewOrders that roll back are the standard's (clauses 2 and 4.3). After any number of
 //! transactions the standard's consistency conditions 1 to 4 (3.3.2) hold, and there are as many
 //! orders as were loaded and acknowledged. A lost, repeated or torn transaction violates one of
-//! these ([`State`]).
+//! these conditions ([`State`]).
 //!
 //! Five things differ from the standard:
 //!

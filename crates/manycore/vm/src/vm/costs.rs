@@ -5,7 +5,7 @@ use crate::machine::Machine;
 /// A time in picoseconds.
 pub(super) type Ps = u64;
 
-/// See the head of this file.
+/// The costs of a machine, in picoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Costs {
     pub(super) load: Ps,

@@ -79,7 +79,7 @@ pub(super) enum Next {
     Suspend,
 }
 
-/// See the head of this file.
+/// The state of a simulation: its threads, cores and cache lines.
 #[derive(Debug)]
 pub(super) struct Machinery {
     pub(super) costs: Costs,
