@@ -1,6 +1,6 @@
 //! Zeroed memory aligned to 4,096 bytes, as direct I/O wants it.
 //!
-//! Pages, rings and bounce buffers lie in memory of this kind. Any thread may use it.
+//! Pages, blocks and bounce buffers lie in memory of this kind. Any thread may use it.
 //!
 //! Invariants:
 //!
@@ -41,8 +41,8 @@ impl AlignedBuffer {
     ///
     /// # Panics
     ///
-    /// If `len` is above `isize::MAX` less one block. A caller that gets a length from a device
-    /// must check it before this call.
+    /// If `len`, rounded up to a multiple of [`ALIGNMENT`], is above `isize::MAX`. A caller that
+    /// gets a length from a device must check it before this call.
     pub fn new_zeroed(len: usize) -> Self {
         if len == 0 {
             return AlignedBuffer { base: Self::dangling(), len, chunk: None };
@@ -54,7 +54,7 @@ impl AlignedBuffer {
         AlignedBuffer { base, len, chunk: None }
     }
 
-    /// Makes a buffer of a piece of a chunk.
+    /// Makes a buffer whose memory is a piece of a chunk.
     ///
     /// # Safety
     ///
@@ -73,7 +73,7 @@ impl AlignedBuffer {
 
     /// Returns the address of the first byte. The caller may write through this address while no
     /// slice of the buffer is alive and no two writers write the same bytes. The caller's own
-    /// `unsafe` has to justify the write, as the log's ring does.
+    /// `unsafe` has to justify the write, as that of [`NvRegion`](crate::nvram::NvRegion) does.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }

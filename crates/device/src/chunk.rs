@@ -28,7 +28,7 @@ impl Chunk {
     pub(crate) fn new(bytes: usize) -> Self {
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
         let layout = Layout::from_size_align(bytes, align).expect("length of a chunk fits the address space");
-        // SAFETY: a chunk has at least one piece, which is not of size 0.
+        // SAFETY: `bytes` is not 0, so the layout is not of size 0.
         let raw = unsafe { alloc(layout) };
         let Some(base) = NonNull::new(raw) else { handle_alloc_error(layout) };
         if align == HUGE_PAGE {

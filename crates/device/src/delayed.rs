@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Method of waiting out a delay.
+/// The way in which a thread waits until a delay is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Waiting {
     /// Spins on the processor: as exact as the clock, but other threads have one processor less.

@@ -66,8 +66,9 @@ struct Shared {
 }
 
 impl Gate {
-    /// Puts a new gate before `directory`, and returns the directory behind it. All files and
-    /// directories that are opened through the returned directory share the gate.
+    /// Puts a new gate before `directory`. Returns the directory with the gate before it, and the
+    /// gate. All files and directories that are opened through the returned directory share the
+    /// gate.
     pub fn wrap(directory: Arc<dyn Directory>) -> (Arc<dyn Directory>, Gate) {
         let gate = Gate::default();
         (gate.before(directory), gate)

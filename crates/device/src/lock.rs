@@ -4,7 +4,8 @@
 //! Any thread may call this code. Invariants:
 //!
 //! 1. The kernel alone decides which process holds the lock. The process id written in the file is
-//!    for the error message only and may be missing for an instant after the lock was taken.
+//!    for the error message only. It may be missing for an instant after the lock was taken, and
+//!    for good if it could not be written.
 //! 2. `flock` belongs to the open file, so a second attempt in the same process, which opens the
 //!    file anew, is refused too. The kernel releases the lock however the process ends, so a crash
 //!    never leaves a directory locked. A child process shares the open file from its fork until its

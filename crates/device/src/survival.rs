@@ -19,7 +19,7 @@ pub enum Survival {
     /// `Random` on a device that may write a sector in part. A sector of a call that was under way
     /// at the crash may also hold bytes that no call has written, or bytes of both versions. Calls
     /// under way are the call at which the device crashed, and the writes that waited because of
-    /// [`SimDevice::stall_writes`](crate::SimDevice::stall_writes). With `Trash` alone, such a
-    /// waiting write takes effect in part.
+    /// [`SimDevice::stall_writes`](crate::SimDevice::stall_writes). Only with `Trash` may such a
+    /// waiting write take effect in part.
     Trash,
 }

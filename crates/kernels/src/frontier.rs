@@ -21,7 +21,8 @@
 //!   in order store it with Release after the copy. A thread that writes loads it with Acquire
 //!   before it reads the ring.
 //! - `written`: the thread that has performed a write stores it with Release, under the latch
-//!   `leader`. Admission loads it with Acquire before bytes of the ring are used again.
+//!   `leader` of `katydid-wal` (`files/writer.rs`). Admission loads it with Acquire before bytes of
+//!   the ring are used again.
 //! - `durable`: the thread that has written, or the one thread that syncs, stores it with Release.
 //!   A thread loads it with Acquire before it acknowledges a record.
 //!

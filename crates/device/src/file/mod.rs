@@ -10,8 +10,8 @@
 //! 2. A failed sync is reported once and never repeated here: the kernel marks the pages clean, so
 //!    a second sync of the same range would succeed without having written anything.
 //! 3. [`FileDirectory::open`] and [`Directory::subdirectory`] sync the parent of the directory that
-//!    they return. Creating, renaming and removing files is durable after [`Directory::sync`],
-//!    which syncs the directory itself.
+//!    they return (`sync_entry` has the exceptions). Creating, renaming and removing files is
+//!    durable after [`Directory::sync`], which syncs the directory itself.
 //!
 //! A crash leaves names and bytes as the rules in `directory.rs` say, nothing else.
 

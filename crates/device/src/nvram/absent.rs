@@ -1,5 +1,5 @@
-//! For systems that map no regions: opening a region is an error that names the file. Memory and
-//! simulated regions exist everywhere.
+//! Takes the place of `nvram/file.rs` on systems that map no regions: opening a region is an error
+//! that names the file. Memory and simulated regions exist everywhere.
 
 use super::form::{Form, Persistence};
 use crate::error::{Error, Result, Verb};

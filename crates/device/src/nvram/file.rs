@@ -188,8 +188,8 @@ impl<'a> RegionPath<'a> {
         let file = self.take_new(&new)?;
         let made = self.make(&file, &new, total, persistence);
         if !matches!(made, Ok(Some(_))) {
-            // The file is removed while it is locked. If this fails, the next making takes the file
-            // over.
+            // The file is removed while it is locked. If the removal fails, the next thread that
+            // makes the region takes the file over.
             rustix::fs::unlinkat(&self.folder, &new, AtFlags::empty()).ok();
         }
         Ok(made?.map(|made| Mapping::of(made, file)))

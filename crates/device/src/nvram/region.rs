@@ -145,7 +145,7 @@ impl NvRegion {
         }
     }
 
-    /// Returns the address of `[at, at + len)`, which is checked to lie in the region.
+    /// Returns the address of offset `at`. Panics if `[at, at + len)` does not lie in the region.
     #[inline(always)]
     fn place(&self, at: u64, len: u64) -> *mut u8 {
         if len > self.bytes || at > self.bytes - len {

@@ -51,8 +51,8 @@ pub(crate) fn drop_cache(fd: impl AsFd) -> Result<()> {
     dropped.and(unmapped)
 }
 
-/// Does nothing. macOS has a call that switches its reading ahead off, but this program does not
-/// use that call, because it was not tried yet.
+/// Does nothing. macOS has a call that switches off reading ahead, but this program does not use
+/// that call, because it was not tried yet.
 pub(crate) fn expect_random_reads(_fd: impl AsFd) -> Result<()> {
     Ok(())
 }

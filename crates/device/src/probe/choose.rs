@@ -29,7 +29,7 @@ pub(super) fn enough_bytes(rates: &[(usize, f64)]) -> Option<usize> {
     rates.iter().find(|(_, rate)| *rate >= NEARLY * best).map(|(bytes, _)| *bytes)
 }
 
-/// Returns the greatest depth up to which each doubling raised the rate by the factor [`WORTH`] on
+/// Returns the greatest depth up to which doublings raised the rate by the factor [`WORTH`] on
 /// average, or a smaller depth that nearly reaches the same rate. One bad measurement at a smaller
 /// depth does not matter.
 pub(super) fn best_depth(rates: &[(usize, f64)]) -> usize {

@@ -1,7 +1,7 @@
 //! The regions of non-volatile memory in a device's directories, by their paths.
 //!
-//! Any thread may call this code. A thread that holds the latch `found` takes no other latch: of a
-//! region's calls it makes only the opening, which takes no latch.
+//! Any thread may call this code. A thread that holds the latch `found` takes no other latch:
+//! meanwhile it only opens regions, and opening a region takes no latch.
 
 use super::SimDevice;
 use crate::error::{Cause, NvramFault};

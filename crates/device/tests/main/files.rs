@@ -156,7 +156,7 @@ fn many_reads_of_several_threads_through_rings_arrive_whole_and_leave_no_thread(
             });
         }
     });
-    // A file system that refuses such reads is asked once.
+    // After the file system has refused such reads, the file does not try them again.
     println!("reads overlap: {}", file.overlaps_reads());
     assert_eq!(ring_workers(), [""; 0]);
 }

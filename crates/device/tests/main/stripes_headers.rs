@@ -34,7 +34,7 @@ fn live(device: &SimDevice, method: Method) -> Result<(), Error> {
     write(directory.as_ref(), "a", 7, method)
 }
 
-/// Makes the call of this number fail, if it is on the file or its part.
+/// Makes the step of this number fail, if it is a call on the file or its part.
 fn fail(device: &SimDevice, step: u64, fault: Fault) {
     device.fail_when(move |_, path, number| {
         (number == step && (path == "0/a" || path.starts_with("1/part"))).then_some(fault)

@@ -185,9 +185,9 @@ impl BufferSizes {
 /// Both read-modify-writes must at least acquire and release (rule 3 of the ring). Between the
 /// admission of a record and its `fetch_add`, other threads may reserve up to a newer limit, so the
 /// record may get a position that only the newer limit allows. In that case at least one of the
-/// reservations in between was admitted against the newer limit, because those admitted against the
-/// older one exceed it by the slack at most. The acquire orders this reservation after that one,
-/// and so after the write that freed the bytes.
+/// reservations in between was admitted against the newer limit, because reservations that were
+/// admitted against the older limit exceed it by the slack at most. The acquire orders the record's
+/// reservation after that earlier one, and so after the write that freed the bytes.
 #[inline]
 pub(super) fn reserve(
     buffer: &LogBuffer,

@@ -73,7 +73,7 @@ impl SimNvram {
         Self::of(AlignedBuffer::new_zeroed(bytes as usize), Lines::new(vec![[0; WORDS]; lines]))
     }
 
-    /// Puts this memory into one machine with `peer`, which crashes with it. No region of the
+    /// Puts this memory into one machine with `peer`: the two crash together. No region of the
     /// memory may be open.
     pub(crate) fn in_machine(self, peer: Arc<dyn CrashPeer>) -> SimNvram {
         self.shared.state().peer = Some(peer);
