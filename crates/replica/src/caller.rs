@@ -1,7 +1,8 @@
 //! Calls of a client: finding the leader, sending the call, and sending it again after a failure.
 //!
-//! This code runs in tasks of a runtime that the client or a simulation owns. Each call has a
-//! connection of its own until its reply comes; the connection is then kept for later calls.
+//! This code runs in tasks of a runtime that the client or a simulation owns. All calls to a
+//! replica share one connection. A call that fails, or that gets no reply in time, makes later calls
+//! use a new connection; the calls that are under way on the old one keep it until they end.
 //! Invariants:
 //!
 //! 1. A write is sent again only under its id, so it is applied at most once, however often it is
@@ -16,8 +17,9 @@ use crate::frame::FrameCodec;
 use crate::ids::RequestId;
 use crate::message::{Greeting, PROTOCOL};
 use crate::options::{Replicated, WriteOptions};
-use crate::peer::{LinkError, Wire, next, send};
+use crate::peer::{LinkError, next, send};
 use crate::runtime::WAIT_MAX;
+use crate::shared_connection::SharedConnection;
 use crate::status::Status;
 use crate::transport::Transport;
 use crate::write_set::WriteSet;
@@ -26,6 +28,7 @@ use std::io;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
@@ -36,8 +39,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// the answer, so that the answer arrives in time. The margin is at most a quarter of the client's
 /// wait.
 const ANSWER: Duration = Duration::from_millis(250);
-/// Maximum number of kept connections.
-const KEPT_MAX: usize = 512;
 
 /// Time between two tries.
 fn pause() -> Duration {
@@ -57,7 +58,7 @@ struct Inside {
     addresses: Vec<String>,
     /// The address to try first.
     leader: Option<String>,
-    kept: Vec<(String, Wire)>,
+    connections: Vec<(String, Arc<OnceCell<SharedConnection>>)>,
 }
 
 /// A try that got no reply.
@@ -85,7 +86,7 @@ impl Caller {
         transport: Arc<dyn Transport>,
         patience: Duration,
     ) -> Self {
-        let inside = Inside { addresses, leader: None, kept: Vec::new() };
+        let inside = Inside { addresses, leader: None, connections: Vec::new() };
         Caller { transport, cluster, patience, inside: Mutex::new(inside) }
     }
 
@@ -94,14 +95,27 @@ impl Caller {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn connect(&self, address: &str) -> Result<Wire, LinkError> {
+    async fn connect(&self, address: &str) -> Result<SharedConnection, LinkError> {
         let connection = self.transport.connect(address).await.map_err(LinkError::Connect)?;
         let mut wire = Framed::new(connection, FrameCodec::default());
         send(&mut wire, &ClientHello { protocol: PROTOCOL, cluster: self.cluster }).await?;
         match next(&mut wire).await? {
-            Greeting::Welcome => Ok(wire),
+            Greeting::Welcome => Ok(SharedConnection::new(wire)),
             Greeting::Refused(reason) => Err(LinkError::Refused(reason)),
         }
+    }
+
+    /// Returns the connection to the replica at `address`. It may not be made yet.
+    fn connection(&self, address: &str) -> Arc<OnceCell<SharedConnection>> {
+        let mut inside = self.inside();
+        // A replica may have ended a connection that no call uses.
+        inside.connections.retain(|(_, made)| !made.get().is_some_and(SharedConnection::is_closed));
+        if let Some((_, connection)) = inside.connections.iter().find(|(of, _)| of == address) {
+            return connection.clone();
+        }
+        let connection = Arc::<OnceCell<_>>::default();
+        inside.connections.push((address.to_owned(), connection.clone()));
+        connection
     }
 
     /// Sends a call to the replica at `address` once.
@@ -112,41 +126,21 @@ impl Caller {
         deadline: Instant,
     ) -> Result<ClientReply, Unanswered> {
         let mut sent = false;
-        let kept = {
-            let mut inside = self.inside();
-            let at = inside.kept.iter().rposition(|(of, _)| of == address);
-            at.map(|at| inside.kept.swap_remove(at).1)
-        };
+        let connection = self.connection(address);
         let asked = async {
-            let mut wire = match kept {
-                Some(wire) => wire,
-                None => self.connect(address).await?,
-            };
+            let made = connection.get_or_try_init(|| self.connect(address)).await?;
             sent = true;
-            send(&mut wire, call).await?;
-            let reply: ClientReply = next(&mut wire).await?;
-            Ok::<_, LinkError>((wire, reply))
+            made.call(call).await
         };
         let asked = tokio::time::timeout_at(deadline, asked).await;
-        match asked.unwrap_or(Err(LinkError::TimedOut)) {
-            Ok((wire, reply)) => {
-                let mut inside = self.inside();
-                if inside.kept.len() >= KEPT_MAX {
-                    inside.kept.swap_remove(0);
-                }
-                inside.kept.push((address.to_owned(), wire));
-                Ok(reply)
-            }
-            Err(error) => {
-                // The other connections to this address are probably broken, too.
-                self.inside().kept.retain(|(of, _)| of != address);
-                Err(Unanswered { address: address.to_owned(), error, sent })
-            }
-        }
+        asked.unwrap_or(Err(LinkError::TimedOut)).map_err(|error| {
+            self.inside().connections.retain(|(_, other)| !Arc::ptr_eq(other, &connection));
+            Unanswered { address: address.to_owned(), error, sent }
+        })
     }
 
     /// Sends a call to the replica at `address` and no other. Sends it a second time if the replica
-    /// had closed the kept connection.
+    /// closed the connection.
     pub(crate) async fn call_at(
         &self,
         address: &str,
@@ -400,7 +394,8 @@ fn unexpected(reply: &ClientReply) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client_message::Refusal;
+    use crate::client_message::{NumberedCall, NumberedReply, Refusal};
+    use crate::peer::Wire;
     use crate::transport::{Connection, Listener};
     use futures_util::future::BoxFuture;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -422,9 +417,10 @@ mod tests {
                 let mut wire: Wire = Framed::new(Box::new(far) as Box<dyn Connection>, FrameCodec::default());
                 let _hello: ClientHello = next(&mut wire).await?;
                 send(&mut wire, &Greeting::Welcome).await?;
-                let _call: ClientCall = next(&mut wire).await?;
+                let NumberedCall { number, .. } = next(&mut wire).await?;
+                let reply = ClientReply::Refused(refusal);
                 match lost {
-                    0 => send(&mut wire, &ClientReply::Refused(refusal)).await,
+                    0 => send(&mut wire, &NumberedReply { number, reply }).await,
                     _ => Ok(()),
                 }
             });
@@ -474,7 +470,11 @@ mod tests {
                 let _hello: ClientHello = next(&mut wire).await?;
                 send(&mut wire, &Greeting::Welcome).await?;
                 loop {
-                    let ClientCall::Write { wait_ms, .. } = next(&mut wire).await? else { panic!("a write") };
+                    let NumberedCall { number, call: ClientCall::Write { wait_ms, .. } } =
+                        next(&mut wire).await?
+                    else {
+                        panic!("a write")
+                    };
                     let call = calls.fetch_add(1, Ordering::Relaxed) + 1;
                     tokio::time::sleep(travel).await;
                     if call < all {
@@ -483,7 +483,7 @@ mod tests {
                     tokio::time::sleep(travel).await;
                     let unconfirmed = if call < all { [3].into() } else { [].into() };
                     let reply = ClientReply::Committed { index: 10 + call as u64, unconfirmed };
-                    if let Err(error) = send(&mut wire, &reply).await {
+                    if let Err(error) = send(&mut wire, &NumberedReply { number, reply }).await {
                         break Err::<(), LinkError>(error);
                     }
                 }
@@ -546,8 +546,9 @@ mod tests {
                 let _hello: ClientHello = next(&mut wire).await?;
                 send(&mut wire, &Greeting::Welcome).await?;
                 loop {
-                    let _call: ClientCall = next(&mut wire).await?;
-                    if let Err(error) = send(&mut wire, &reply).await {
+                    let NumberedCall { number, .. } = next(&mut wire).await?;
+                    let reply = reply.clone();
+                    if let Err(error) = send(&mut wire, &NumberedReply { number, reply }).await {
                         break Err::<(), LinkError>(error);
                     }
                 }

@@ -1,7 +1,8 @@
 //! A client of a group in another process.
 //!
 //! Any thread may use a client. The client has a runtime of one thread for its connections; a call
-//! blocks the calling thread. Calls of several threads run in parallel, each on its own connection.
+//! blocks the calling thread. Calls of several threads run in parallel, on one connection to each
+//! replica.
 
 use crate::caller::{Caller, Rows, done, range, rows};
 use crate::client_message::{ClientCall, ReadAt};
@@ -177,9 +178,8 @@ impl Client {
     /// Writes like [`Client::write`], and calls `done` with the outcome, on the client's own
     /// thread, which carries out all calls of the client. So `done` must not block. A call of this
     /// client that waits, such as [`Client::write`] or [`Client::get`], fails in `done` with
-    /// [`Error::InCallback`]; `write_with` may be called there. Each write in flight has its own
-    /// connection. If the last clone of the client is dropped before the answer, the outcome is
-    /// [`Error::Unknown`].
+    /// [`Error::InCallback`]; `write_with` may be called there. If the last clone of the client is
+    /// dropped before the answer, the outcome is [`Error::Unknown`].
     pub fn write_with(
         &self,
         id: RequestId,

@@ -1,9 +1,10 @@
 //! Messages between clients and replicas.
 //!
 //! Any thread may use these pure functions. A client's connection begins with a [`ClientHello`] and
-//! a [`Greeting`](crate::message::Greeting); then the replica answers each [`ClientCall`] with one
-//! [`ClientReply`]. A failed call is answered with a [`Refusal`]. The client turns the refusal into
-//! the [`Error`] that the same call of [`Replica`](crate::Replica) would have returned.
+//! a [`Greeting`](crate::message::Greeting); then the replica answers each [`NumberedCall`] with
+//! one [`NumberedReply`]. The client may send further calls before the reply, and replies come in
+//! any order. A failed call is answered with a [`Refusal`]. The client turns the refusal into the
+//! [`Error`] that the same call of [`Replica`](crate::Replica) would have returned.
 
 use crate::error::{Error, UnknownReason};
 use crate::ids::{ReplicaId, RequestId};
@@ -15,6 +16,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
+
+/// Maximum number of rows that one call of a client gets.
+pub(crate) const ROWS_MAX: u32 = 10_000;
+/// Bytes of rows after which the answer to a client's range call ends.
+pub(crate) const ROWS_BYTES: usize = 4 << 20;
 
 /// The first message of a client's connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +60,22 @@ pub(crate) enum ClientCall {
     Snapshot,
 }
 
+/// A call as it is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NumberedCall {
+    /// Number that the client chooses. No other call of the connection has it.
+    pub number: u64,
+    pub call: ClientCall,
+}
+
+/// A reply as it is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NumberedReply {
+    /// Number of the call.
+    pub number: u64,
+    pub reply: ClientReply,
+}
+
 /// A key, encoded as bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Key(#[serde(with = "serde_bytes")] pub(crate) Vec<u8>);
@@ -79,7 +101,7 @@ pub(crate) enum ClientReply {
     Refused(Refusal),
 }
 
-messages! { 3 ClientHello 40 ClientCall 41 ClientReply }
+messages! { 3 ClientHello 42 NumberedCall 43 NumberedReply }
 
 /// The encoded form of an [`Error`]. Kinds of errors that a client does not distinguish become
 /// [`Refusal::Stopped`] with a text.

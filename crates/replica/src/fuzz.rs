@@ -2,7 +2,9 @@
 //!
 //! Pure functions.
 
-use crate::client_message::{ClientCall, ClientHello, ClientReply, Key, ReadAt, Refusal, Unknown};
+use crate::client_message::{
+    ClientCall, ClientHello, ClientReply, Key, NumberedCall, NumberedReply, ReadAt, Refusal, Unknown,
+};
 use crate::frame::{Frame, FrameCodec, HEADER_BYTES};
 use crate::ids::RequestId;
 use crate::message::{
@@ -58,8 +60,8 @@ fn tried(frame: &Frame) -> usize {
         SnapshotRows::from_frame(frame).is_ok(),
         SnapshotEnd::from_frame(frame).is_ok(),
         SnapshotReply::from_frame(frame).is_ok(),
-        ClientCall::from_frame(frame).is_ok(),
-        ClientReply::from_frame(frame).is_ok(),
+        NumberedCall::from_frame(frame).is_ok(),
+        NumberedReply::from_frame(frame).is_ok(),
     ];
     tried.into_iter().filter(|decoded| *decoded).count()
 }
@@ -128,21 +130,25 @@ fn frames() -> Vec<Frame> {
         SnapshotEnd { rows: 2 }.to_frame(),
         SnapshotReply::Installed(SnapshotResponse::new(Vote::new_committed(7, 2))).to_frame(),
     ];
-    let of_clients = [
-        ClientHello { protocol: PROTOCOL, cluster: Some([3; 16]) }.to_frame(),
-        ClientCall::Status.to_frame(),
-        ClientCall::Write { id, set, all: true, wait_ms: 10_000 }.to_frame(),
-        ClientCall::Get { table: "t".to_owned(), key: key(2), at: ReadAt::Leader }.to_frame(),
-        range.to_frame(),
-        ClientCall::Initialize { members }.to_frame(),
-        ClientReply::Status(status).to_frame(),
-        ClientReply::Committed { index: 9, unconfirmed: [3].into() }.to_frame(),
-        ClientReply::Value(Some(vec![7; 90].into())).to_frame(),
-        ClientReply::Rows { rows: rows(), is_whole: false }.to_frame(),
-        ClientReply::Refused(Refusal::NotLeader { replica: 1, leader: Some((2, "b:1".to_owned())) })
-            .to_frame(),
-        ClientReply::Refused(Refusal::Unknown { id, reason: Unknown::TimedOut }).to_frame(),
+    let calls = [
+        ClientCall::Status,
+        ClientCall::Write { id, set, all: true, wait_ms: 10_000 },
+        ClientCall::Get { table: "t".to_owned(), key: key(2), at: ReadAt::Leader },
+        range,
+        ClientCall::Initialize { members },
     ];
+    let replies = [
+        ClientReply::Status(status),
+        ClientReply::Committed { index: 9, unconfirmed: [3].into() },
+        ClientReply::Value(Some(vec![7; 90].into())),
+        ClientReply::Rows { rows: rows(), is_whole: false },
+        ClientReply::Refused(Refusal::NotLeader { replica: 1, leader: Some((2, "b:1".to_owned())) }),
+        ClientReply::Refused(Refusal::Unknown { id, reason: Unknown::TimedOut }),
+    ];
+    let hello = ClientHello { protocol: PROTOCOL, cluster: Some([3; 16]) }.to_frame();
+    let calls = calls.into_iter().zip(1..).map(|(call, number)| NumberedCall { number, call }.to_frame());
+    let replies = replies.into_iter().map(|reply| NumberedReply { number: 4, reply }.to_frame());
+    let of_clients = [hello].into_iter().chain(calls).chain(replies);
     // Every message is small and has a type that can be encoded, so no error is dropped.
     of_replicas.into_iter().chain(of_clients).filter_map(Result::ok).collect()
 }

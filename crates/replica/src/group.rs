@@ -6,7 +6,7 @@
 //! closes the log and the store.
 
 use crate::certifier::Certifier;
-use crate::client_message::{ClientCall, ClientReply, Key, ReadAt};
+use crate::client_message::{ClientCall, ClientReply, Key, ROWS_BYTES, ROWS_MAX, ReadAt};
 use crate::error::{Error, Result, UnknownReason};
 use crate::freshness::Freshness;
 use crate::ids::{ReplicaId, RequestId};
@@ -42,10 +42,6 @@ use tokio::time::Instant;
 const READ_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time that a change of members waits for an earlier change to be committed.
 const CHANGE_WAIT: Duration = Duration::from_secs(10);
-/// Maximum number of rows that one call of a client gets.
-pub(crate) const ROWS_MAX: u32 = 10_000;
-/// Bytes of rows after which the answer to a client's range call ends.
-const ROWS_BYTES: usize = 4 << 20;
 
 /// A running replica: its part in the Raft group, its log and its store.
 pub(crate) struct Group {

@@ -61,6 +61,7 @@ mod replica;
 mod runtime;
 mod server;
 mod sessions;
+mod shared_connection;
 #[cfg(test)]
 mod simulation;
 mod status;

@@ -16,8 +16,8 @@ use openraft::raft::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Version of the protocol.
-pub(crate) const PROTOCOL: u16 = 1;
+/// Version of the protocol. In version 1, a client's connection had one call at a time.
+pub(crate) const PROTOCOL: u16 = 2;
 
 /// Purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,13 +5,15 @@
 //! another replica. After the handshake a replica's connection has the messages of its purpose, and
 //! a client's connection has [`ClientCall`]s. No input makes the server panic. Memory for messages
 //! is bounded for each connection. The decoder buffers at most about one frame
-//! ([`PAYLOAD_BYTES_MAX`]). A connection for calls, for a client or for a snapshot has one decoded
-//! message at a time. A connection for appends decodes appends ahead of Raft. The appends that Raft
+//! ([`PAYLOAD_BYTES_MAX`]). A connection for calls of a replica or for a snapshot has one decoded
+//! message at a time. A client's connection runs many calls at a time. The calls that are not
+//! answered have at most [`CALLS_BYTES_MAX`] bytes, as [`call_bytes`] counts them, and one more call
+//! waits for room. A connection for appends decodes appends ahead of Raft. The appends that Raft
 //! has not answered have at most [`APPENDS_BYTES_MAX`] bytes as frames. There are at most 131 of
 //! them: 1 waits for the channel, 64 are in the channel, and openraft has taken at most 66. When
 //! the accepting task ends, all connections end.
 
-use crate::client_message::{ClientCall, ClientHello, ClientReply};
+use crate::client_message::{ClientCall, ClientHello, ClientReply, NumberedCall, NumberedReply, ROWS_BYTES};
 use crate::frame::{Frame, FrameCodec, PAYLOAD_BYTES_MAX};
 use crate::freshness::Freshness;
 use crate::machine::{Machine, Snapshot};
@@ -21,6 +23,7 @@ use crate::message::{
 };
 use crate::peer::{LinkError, Links, Wire, next, send};
 use crate::runtime::blocking;
+use crate::shared_connection::send_queued;
 use crate::store::{Identity, Store};
 use crate::transport::{Connection, Listener};
 use crate::types::Types;
@@ -43,6 +46,11 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Maximum bytes of the appends of one connection, as frames, that Raft has not answered. The
 /// longest append fits into this limit.
 const APPENDS_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
+/// Maximum bytes of the calls of one client's connection that are not answered. The longest call
+/// fits into this limit.
+const CALLS_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
+/// Bytes that each call counts at least, so that a connection has at most 5,120 calls at a time.
+const CALL_BYTES_MIN: usize = 8 << 10;
 /// Pause after a failed accept, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -118,7 +126,8 @@ impl Service {
         (cluster != self.identity.cluster).then(|| "it belongs to another cluster".to_owned())
     }
 
-    /// Serves a client, one call after the other.
+    /// Serves a client. Its calls run at the same time, and each is answered when it has ended.
+    /// When the connection ends, so do the calls that are not answered.
     async fn client(&self, mut wire: Wire, first: &Frame) -> Result<(), LinkError> {
         let hello = ClientHello::from_frame(first)?;
         let cluster = hello.cluster.unwrap_or(self.identity.cluster);
@@ -126,19 +135,7 @@ impl Service {
             return send(&mut wire, &Greeting::Refused(reason)).await;
         }
         send(&mut wire, &Greeting::Welcome).await?;
-        loop {
-            let call: ClientCall = next(&mut wire).await?;
-            let group = self.clients.get().and_then(Weak::upgrade).ok_or(LinkError::Closed)?;
-            let reply = tokio::select! {
-                biased;
-                reply = group.call(call) => reply,
-                // A client sends nothing before the reply. So this client has gone, or does not
-                // speak the protocol. Its call is dropped, because some calls wait for another
-                // replica, which may never answer.
-                _ = wire.next() => return Err(LinkError::Closed),
-            };
-            send(&mut wire, &reply).await?;
-        }
+        serve_calls(wire, CALLS_BYTES_MAX, |call| Some(self.clients.get()?.upgrade()?.call(call))).await
     }
 
     fn hear(&self, append: &Append) {
@@ -213,6 +210,65 @@ impl Service {
         let installed = self.raft.install_full_snapshot(vote, snapshot).await;
         installed.map_err(|fatal| LinkError::Failed(fatal.to_string()))
     }
+}
+
+/// Bytes that a call counts until it is answered: those of its frame, or about those of its reply.
+fn call_bytes(call: &ClientCall, frame: usize) -> usize {
+    match call {
+        ClientCall::Range { .. } => frame.max(ROWS_BYTES),
+        _ => frame.max(CALL_BYTES_MIN),
+    }
+}
+
+/// Runs the calls of a connection at the same time, as long as those that are not answered have at
+/// most `bytes_max` bytes, by the count of [`call_bytes`]. Each call is answered when it has ended.
+/// When the connection ends, so do the calls that are not answered. `run` returns `None` if the
+/// replica is closed.
+async fn serve_calls(
+    wire: Wire,
+    bytes_max: usize,
+    run: impl Fn(ClientCall) -> Option<BoxFuture<'static, ClientReply>>,
+) -> Result<(), LinkError> {
+    let (mut to, mut from) = wire.split();
+    let room = Arc::new(Semaphore::new(bytes_max));
+    let (replies, mut queue) = mpsc::unbounded_channel();
+    let read = async {
+        let mut running = JoinSet::new();
+        loop {
+            let frame = tokio::select! {
+                biased;
+                // A call that cannot be answered, or that panicked, ends the connection, so that
+                // the client does not wait for it.
+                Some(ended) = running.join_next() => match ended {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(error)) => return Err::<(), LinkError>(error),
+                    Err(_) => return Err(LinkError::Closed),
+                },
+                frame = from.next() => frame.ok_or(LinkError::Closed)??,
+            };
+            let NumberedCall { number, call } = NumberedCall::from_frame(&frame)?;
+            let bytes = call_bytes(&call, frame.payload.len()).min(bytes_max);
+            drop(frame);
+            // Nothing closes the semaphore, so there is always a permit in the end.
+            let permit = room.clone().acquire_many_owned(bytes as u32).await;
+            let answer = run(call).ok_or(LinkError::Closed)?;
+            let replies = replies.clone();
+            running.spawn(async move {
+                let frame = NumberedReply { number, reply: answer.await }.to_frame()?;
+                replies.send((frame, permit)).map_err(|_| LinkError::Closed)
+            });
+        }
+    };
+    let write = async {
+        loop {
+            // Dropping a permit makes room.
+            if let Err(error) = send_queued(&mut to, &mut queue, |(frame, _permit)| frame).await {
+                break Err::<(), LinkError>(error);
+            }
+        }
+    };
+    let ended: Result<((), ()), LinkError> = tokio::try_join!(read, write);
+    ended.map(|_| ())
 }
 
 /// Passes each append of a connection to Raft without waiting for the answers to earlier ones, as
@@ -299,15 +355,74 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 
+    fn wires() -> [Wire; 2] {
+        let (near, far) = tokio::io::duplex(1 << 20);
+        [near, far].map(|end| Framed::new(Box::new(end) as Box<dyn Connection>, FrameCodec::default()))
+    }
+
+    #[test]
+    fn unanswered_calls_of_a_client_have_a_bounded_number_of_bytes() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.expect("a runtime").block_on(async {
+            let [near, mut far] = wires();
+            // Calls run until the test lets one of them end.
+            let (running, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+            let (count, end) = (running.clone(), ends.clone());
+            let run = move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+                let end = end.clone();
+                Some(Box::pin(async move {
+                    end.acquire().await.expect("open").forget();
+                    ClientReply::Done
+                }) as BoxFuture<'static, ClientReply>)
+            };
+            let serving = tokio::spawn(serve_calls(near, 3 * CALL_BYTES_MIN, run));
+            let id = RequestId { client: 1, sequence: 1 };
+            let large = WriteSet::default().put("t", "k", vec![1; 4 * CALL_BYTES_MIN]);
+            let large = ClientCall::Write { id, set: large, all: false, wait_ms: 1 };
+            let small = || ClientCall::Status;
+            let calls = [small(), small(), small(), small(), large, small(), small()];
+            for (call, number) in calls.into_iter().zip(0..) {
+                send(&mut far, &NumberedCall { number, call }).await.expect("send");
+            }
+            // Numbers of calls that run or have ended, after 0, 1, 2 ... replies. The large call
+            // runs alone.
+            for expected in [3, 4, 4, 4, 5, 7, 7] {
+                idle().await;
+                assert_eq!(running.load(Ordering::Relaxed), expected);
+                ends.add_permits(1);
+                let NumberedReply { reply, .. } = next(&mut far).await.expect("a reply");
+                assert_eq!(reply, ClientReply::Done);
+            }
+            drop(far);
+            assert!(matches!(serving.await, Ok(Err(LinkError::Closed))));
+        });
+    }
+
+    #[test]
+    fn a_call_that_panics_ends_the_connection() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.expect("a runtime").block_on(async {
+            let [near, mut far] = wires();
+            let run = |call| {
+                let answer = async move {
+                    assert_ne!(call, ClientCall::Status, "a planted panic");
+                    ClientReply::Done
+                };
+                Some(Box::pin(answer) as BoxFuture<'static, ClientReply>)
+            };
+            let serving = tokio::spawn(serve_calls(near, CALLS_BYTES_MAX, run));
+            send(&mut far, &NumberedCall { number: 1, call: ClientCall::Status }).await.expect("send");
+            assert!(matches!(next::<NumberedReply>(&mut far).await, Err(LinkError::Closed)));
+            assert!(matches!(serving.await, Ok(Err(LinkError::Closed))));
+        });
+    }
+
     #[test]
     fn unanswered_appends_have_a_bounded_number_of_bytes() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.expect("a runtime").block_on(async {
-            let (near, far) = tokio::io::duplex(1 << 20);
-            let [near, far] = [near, far].map(|end| {
-                let end: Box<dyn Connection> = Box::new(end);
-                Framed::new(end, FrameCodec::default())
-            });
+            let [near, far] = wires();
             // Raft takes each append at once, and answers when the test says so.
             let (answer, answers) = mpsc::unbounded_channel();
             let taken = Arc::new(AtomicUsize::new(0));
