@@ -42,6 +42,8 @@ use tokio::time::Instant;
 const READ_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time that a change of members waits for an earlier change to be committed.
 const CHANGE_WAIT: Duration = Duration::from_secs(10);
+/// Pause between two tries of a change of members.
+const CHANGE_PAUSE: Duration = Duration::from_millis(10);
 
 /// A running replica: its part in the Raft group, its log and its store.
 pub(crate) struct Group {
@@ -168,9 +170,9 @@ impl Group {
         self.change_members(|| self.raft().change_membership(voters.clone(), false)).await.map(drop)
     }
 
-    /// Makes a change of members. openraft refuses a change while an earlier one is not committed.
-    /// The first members of a new group count as such a change. So a refused change is tried again
-    /// whenever the replica has made progress, until [`CHANGE_WAIT`] has passed.
+    /// Makes a change of members. openraft refuses a change while an earlier one is not committed,
+    /// and the members that a new group begins with are such a change. So a refused change is tried
+    /// again, until [`CHANGE_WAIT`] has passed.
     async fn change_members<F>(&self, change: impl Fn() -> F) -> Result<ClientWriteResponse<Types>>
     where
         F: Future<
@@ -181,23 +183,12 @@ impl Group {
         >,
     {
         let deadline = Instant::now() + CHANGE_WAIT;
-        let mut metrics = self.raft().metrics();
         loop {
-            // Progress during the change ends the wait below at once.
-            metrics.borrow_and_update();
-            let error = match change().await {
-                Ok(changed) => return Ok(changed),
-                Err(error) => error,
-            };
-            let is_in_progress = matches!(
-                error,
-                RaftError::APIError(ClientWriteError::ChangeMembershipError(
-                    ChangeMembershipError::InProgress(_)
-                ))
-            );
-            let progress = tokio::time::timeout_at(deadline, metrics.changed());
-            if !is_in_progress || !matches!(progress.await, Ok(Ok(()))) {
-                return Err(self.members_failed(error));
+            match change().await {
+                Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(
+                    ChangeMembershipError::InProgress(_),
+                ))) if Instant::now() < deadline => tokio::time::sleep(CHANGE_PAUSE).await,
+                changed => return changed.map_err(|error| self.members_failed(error)),
             }
         }
     }

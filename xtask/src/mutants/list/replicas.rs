@@ -115,8 +115,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a change of members does not wait for an earlier one",
         file: "crates/replica/src/group.rs",
-        old: "if !is_in_progress || !matches!",
-        new: "let is_refused = is_in_progress || !is_in_progress;\n            if is_refused || !matches!",
+        old: "if Instant::now() < deadline =>",
+        new: "if Instant::now() > deadline =>",
         tests: MEMBERS,
     },
     Mutant {
