@@ -253,7 +253,7 @@ sum = {sum_rate:.2}
 copy = {copy_rate:.2}
 shared = {shared:.2}
 
-# Inserts a second of real threads, the same code, ring of 1 MiB.
+# Inserts a second of real threads, the same code, the default ring.
 ",
         ping_pong / 2.0,
         small.prepare_ns,

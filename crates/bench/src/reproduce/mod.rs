@@ -47,7 +47,7 @@ use std::time::{Instant, SystemTime};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  katydid lab reproduce --quick                       all figures in about 15 minutes
+  katydid lab reproduce --quick                       all figures in about 20 minutes
   katydid lab reproduce aether --figure 3             one figure, at full length
   katydid lab reproduce cicada --out cicada-report    one paper
   katydid lab reproduce --list                        list the experiments, and the figures that are not run")]
@@ -58,7 +58,7 @@ pub struct Reproduce {
     /// Figures of the paper, such as 3 or 8-left [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "paper")]
     figure: Vec<String>,
-    /// Make short runs: all experiments take about 15 minutes on two cores
+    /// Make short runs: all experiments take about 20 minutes on two cores
     #[arg(long)]
     quick: bool,
     /// Folder for the report, and for all rows and charts

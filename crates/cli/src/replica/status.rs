@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 /// Print role, term and lag of each member of a group
 ///
-/// The command asks every member. For a member that does not answer it prints the reason, and for a
-/// member that has stopped the failure. The lag is the number of entries of the leader's log that
+/// The command asks every member. If a member does not answer, or has stopped, the command prints
+/// the reason. The lag is the number of entries of the leader's log that
 /// the member does not have on its device yet, as far as the leader knows. The exit code is 1 if no
 /// leader answers.
 #[derive(Debug, Args)]

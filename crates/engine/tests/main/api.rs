@@ -338,10 +338,10 @@ fn transact_retries_conflicts_and_passes_other_errors_on(engine: EngineKind) {
 }
 
 fn every_duration_may_be_the_longest_there_is(engine: EngineKind) {
-    // These are the options with a duration, without `slow_transaction`. A new one has to be added
-    // here.
+    // These are all options with a duration. A new one has to be added here.
     let mut options = Options { lock_wait: Duration::MAX, ..options_for(engine) };
     options.advanced.log.stall_after = Duration::MAX;
+    options.advanced.slow_transaction = Duration::MAX;
     options.validate().unwrap();
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
     for round in 0..2u64 {

@@ -93,8 +93,10 @@ pub(crate) struct Mark(usize);
 pub(crate) struct ActiveTxn {
     pub(super) open: Open,
     pub(super) access: Access,
-    /// The timestamp with which the transaction began, which is also its id. A writer commits at
-    /// this timestamp; a writer that is overtaken takes a new one first.
+    /// The timestamp with which the transaction began.
+    id: TxnId,
+    /// A writer commits at this timestamp. It is the one with which the transaction began, until
+    /// the transaction is overtaken and takes a new one.
     pub(super) timestamp: Timestamp,
     /// The transaction reads versions below this timestamp.
     pub(super) bound: Timestamp,
@@ -151,6 +153,7 @@ impl ActiveTxn {
         Ok(ActiveTxn {
             open,
             access,
+            id: TxnId::new(timestamp.get()),
             timestamp,
             bound,
             lock_wait,
@@ -169,9 +172,9 @@ impl ActiveTxn {
         self.bound
     }
 
-    /// The transaction's id.
+    /// The transaction's id. It stays the same if the transaction takes a new timestamp.
     pub(crate) fn id(&self) -> TxnId {
-        TxnId::new(self.timestamp.get())
+        self.id
     }
 
     /// Bytes of all keys and values to be written, and the number of writes.

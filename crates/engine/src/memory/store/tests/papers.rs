@@ -86,7 +86,10 @@ fn a_transaction_that_is_late_is_checked_at_the_timestamp_that_it_is_going_to_ha
     // timestamp `x` still has the value that `late` has read.
     late.put(&table, b"a", b"late").expect("a later timestamp may do");
     late.put(&table, b"n", b"new").expect("put");
-    assert!(matches!(late.validate(), Err(Error::Conflict { kind: ConflictKind::Changed, .. })));
+    let id = late.id();
+    let Err(Error::Conflict { victim, kind, .. }) = late.validate() else { panic!("`x` has changed") };
+    // The transaction took a new timestamp, and its id is the same.
+    assert_eq!((victim, kind), (id, ConflictKind::Changed));
     assert_eq!(table.records(), 2);
 }
 
