@@ -1,8 +1,9 @@
 //! fjall: an LSM tree. Its two kinds of transactions are two stores here.
 //!
-//! Durable: each transaction asks for `PersistMode::SyncData`. Each commit makes one `fdatasync` of
-//! the journal under the journal's lock, without group commit. Unsafe: journal records stay in the
-//! process (`manual_journal_persist`).
+//! With `Commits::Durable`: each transaction asks for `PersistMode::SyncData`. Each commit makes
+//! one `fdatasync` of the journal under the journal's lock, without group commit.
+//!
+//! With `Commits::Unsafe`: journal records stay in the process (`manual_journal_persist`).
 //!
 //! `SingleWriter`: one transaction writes at a time, so transactions are serializable; other
 //! writers wait. `Optimistic`: serializable snapshot isolation; the commit finds conflicts. Both

@@ -1,8 +1,10 @@
 //! Katydid. The adapter is part of katydid-workload.
 //!
-//! Durable: the default. The log bypasses the page cache and makes one durable write (`pwritev2`
-//! with `RWF_DSYNC`) for all commits that wait. Unsafe: a commit is acknowledged when its record is
-//! in the log buffer.
+//! With `Commits::Durable`: `Durability::Durable`, the default. The log bypasses the page cache and
+//! makes one durable write (`pwritev2` with `RWF_DSYNC`) for all commits that wait.
+//!
+//! With `Commits::Unsafe`: `Durability::Buffered`. A commit is acknowledged when its record is in
+//! the log buffer.
 //!
 //! Transactions are serializable: strict two-phase locking in the paged engine, optimistic and
 //! multi-version in the memory engine.

@@ -1,7 +1,9 @@
 //! LMDB through heed: a copy-on-write B-tree in a memory map.
 //!
-//! Durable: no flags. A commit writes its pages, syncs them (`fdatasync`) and then writes the meta
-//! page through a descriptor opened with `O_DSYNC`. Unsafe: `NO_SYNC`, `WRITE_MAP` and `MAP_ASYNC`.
+//! With `Commits::Durable`: no flags. A commit writes its pages, syncs them (`fdatasync`) and then
+//! writes the meta page through a descriptor opened with `O_DSYNC`.
+//!
+//! With `Commits::Unsafe`: the flags `NO_SYNC`, `WRITE_MAP` and `MAP_ASYNC`.
 //!
 //! One transaction writes at a time, so transactions are serializable; other writers wait in
 //! `begin`. Readers have a snapshot. LMDB's cache is the page cache of the operating system, so

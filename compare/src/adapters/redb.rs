@@ -1,8 +1,11 @@
 //! redb: a copy-on-write B-tree.
 //!
-//! Durable: `Durability::Immediate`, the default. Each commit writes the pages and a commit slot
-//! and ends with one `fdatasync` (one-phase commit with checksums, also the default). Unsafe:
-//! `Durability::None`, which keeps a commit in memory until a durable commit follows.
+//! With `Commits::Durable`: `Durability::Immediate`, redb's default. Each commit writes the pages
+//! and a commit slot and ends with one `fdatasync` (one-phase commit with checksums, also the
+//! default).
+//!
+//! With `Commits::Unsafe`: `Durability::None`, which keeps a commit in memory until a durable
+//! commit follows.
 //!
 //! One transaction writes at a time, so transactions are serializable; other writers wait in
 //! `begin`. Readers have a snapshot.
@@ -79,7 +82,8 @@ impl Store for Redb {
 
 impl Rival for Redb {
     fn close(self) -> Result<()> {
-        // Earlier commits were made without durability. This commit makes them durable.
+        // Earlier commits may have been made with `Durability::None`. This commit has redb's
+        // default, `Immediate`, and makes them durable.
         self.database.begin_write().map_err(failed)?.commit().map_err(failed)?;
         self.database.close().map_err(failed)
     }

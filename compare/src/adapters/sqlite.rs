@@ -1,7 +1,9 @@
 //! SQLite, compiled into the program: a B-tree with a write-ahead log.
 //!
-//! Durable: `journal_mode=WAL` and `synchronous=FULL`. Each commit makes one `fdatasync` of the
-//! log, and each checkpoint syncs both files. Unsafe: `synchronous=OFF`.
+//! With `Commits::Durable`: `journal_mode=WAL` and `synchronous=FULL`. Each commit makes one
+//! `fdatasync` of the log, and each checkpoint syncs both files.
+//!
+//! With `Commits::Unsafe`: `journal_mode=WAL` and `synchronous=OFF`.
 //!
 //! Each client has a connection. One transaction writes at a time, so transactions are
 //! serializable. Other writers wait in `begin` for a lock of this adapter, because SQLite itself

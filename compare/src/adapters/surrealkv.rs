@@ -1,8 +1,10 @@
 //! SurrealKV: an LSM tree whose commits pass through a pipeline and are futures.
 //!
-//! Durable: `Durability::Immediate`, one `fdatasync` of the write-ahead log for all commits of a
-//! batch. The log is filled with zeros ahead of use (`with_wal_preallocation`), which is faster,
-//! but not the default. Unsafe: `Durability::Eventual`, no sync.
+//! With `Commits::Durable`: `Durability::Immediate`, one `fdatasync` of the write-ahead log for all
+//! commits of a batch. The log is filled with zeros ahead of use (`with_wal_preallocation`), which
+//! is faster, but not the default.
+//!
+//! With `Commits::Unsafe`: `Durability::Eventual`, no sync.
 //!
 //! Transactions read a snapshot. The commit of a transaction is refused if another transaction has,
 //! since the first one began, written a key that the first one writes or has read for update. So

@@ -53,8 +53,9 @@
 //!   data larger than memory; `memory` has versions in memory and validates at commit. See
 //!   [choosing an engine](guide::engines).
 //! - *Recovery* is part of opening: the log is replayed from the last checkpoint on.
-//! - *Threads*: transactions run on the program's threads, which also write the log. The database
-//!   adds threads for checkpoints and for work that no caller waits for.
+//! - *Threads*: transactions run on the program's threads, which also write the log; only the
+//!   bodies of [`Database::transact_async`] run on threads of the database. The database has
+//!   further threads for checkpoints and for work that no caller waits for.
 //!
 //! # Ways to commit
 //!
@@ -106,8 +107,8 @@
 //! is rolled back, and running it again may succeed; [`Database::transact`] does that by itself.
 //! [`Error::is_no_space`] is true for a full device: reads go on, and writes succeed again when
 //! there is room. After a failed write or sync the database is shut off ([`Error::is_poisoned`]),
-//! and no commit is acknowledged any more. Open the database again: every commit that was
-//! acknowledged as durable before is there. See [errors and retries](guide::errors).
+//! and no commit is acknowledged any more. Open the database again: it then has every commit that
+//! was acknowledged as durable before the failure. See [errors and retries](guide::errors).
 //!
 //! # Tuning
 //!

@@ -3,14 +3,17 @@
 //!
 //! To add a pause point, add a variant and a call of [`at`]. Outside of the crate's own tests the
 //! body of [`at`] is empty, and `hook`, `device` and `scheduler` are not compiled. Invariant: no
-//! pause point lies between two steps if the second must follow the first at once. So a thread that
-//! a test holds up at a pause point is like a thread that the machine does not run for a while.
+//! step has to follow a pause point within a certain time. So a thread that a test holds up there
+//! is like a thread that the machine does not run for a while.
 //!
 //! A directed test gives its thread a hook, which the thread runs at each pause point that it
 //! reaches. A random test runs its threads under the seeded scheduler of `crates/interleave`: one
 //! thread at a time runs, and at each scheduling point the scheduler may let another thread run.
-//! The scheduling points are the pause points, each acquisition of a latch of the engines
-//! (`latch`), each call to the device and its return (`device`), and each wait in any crate.
+//! The scheduling points are the pause points and each wait in any crate.
+//!
+//! Two pause points exist only in the crate's own tests: `Latch`, before each acquisition of a
+//! latch of the engines except page latches (`latch`), and `Device`, before each call to the device
+//! and after its return (`device`).
 
 /// A pause point. Each variant names the latches that the thread holds there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,10 +51,10 @@ pub(crate) enum PausePoint {
     Rows,
     /// Memory engine: an archiver has cut the log. The thread holds nothing.
     Cut,
-    /// A latch is about to be taken, or tried. Holds any latches of lower ranks.
+    /// A latch is about to be taken, or tried. The thread may hold other latches.
     #[cfg(test)]
     Latch,
-    /// A call to the device begins, or has returned. Holds the latches that the caller holds.
+    /// A call to the device begins, or has returned. The thread may hold latches.
     #[cfg(test)]
     Device,
 }

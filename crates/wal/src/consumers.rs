@@ -77,8 +77,9 @@ impl ConsumerPlace {
         bytes
     }
 
-    /// Decodes a slot of a log with this id and this number of streams. A slot of any other length
-    /// is broken; no input causes a panic.
+    /// Decodes a slot of a log with this id and this number of streams. Bytes whose length is not
+    /// that of a slot for this number of streams are [`SealFault::Broken`]; no input causes a
+    /// panic.
     pub(crate) fn decode(bytes: &[u8], id: Id, streams: usize) -> Result<ConsumerPlace, SealFault> {
         let mut place: Option<ConsumerPlace> = None;
         if bytes.len() != slot_bytes(streams) {

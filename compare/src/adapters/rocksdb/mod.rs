@@ -1,11 +1,14 @@
 //! RocksDB, through its C interface: an LSM tree. Its two kinds of transaction databases are two
 //! stores here.
 //!
-//! Durable: `sync=true`, one `fdatasync` of the write-ahead log for a group of commits, whose
-//! leader syncs for all. Unsafe: no write-ahead log (`disableWAL`). All other settings are
-//! defaults, with two exceptions: the block cache and the bloom filter that RocksDB's guide
-//! recommends, and `deadlock_detect` of `Locking`. Without `deadlock_detect` a deadlock would last
-//! until a lock request times out.
+//! With `Commits::Durable`: `sync=true`, one `fdatasync` of the write-ahead log for a group of
+//! commits, whose leader syncs for all.
+//!
+//! With `Commits::Unsafe`: no write-ahead log (`disableWAL`).
+//!
+//! All other settings are defaults, with two exceptions: the block cache and the bloom filter that
+//! RocksDB's guide recommends, and `deadlock_detect` of `Locking`. Without `deadlock_detect` a
+//! deadlock would last until a lock request times out.
 //!
 //! `Locking` (TransactionDB): a transaction locks keys that it writes or reads for update; its
 //! other reads see the latest committed values. `Optimistic` takes no locks; the commit finds

@@ -1,7 +1,9 @@
 //! WiredTiger: a B-tree with a write-ahead log, the storage engine of MongoDB.
 //!
-//! Durable: `log=(enabled)` and `transaction_sync=(enabled,method=fsync)`. One `fdatasync` of the
-//! log covers all commits whose records were written when it began. Unsafe: no log.
+//! With `Commits::Durable`: `log=(enabled)` and `transaction_sync=(enabled,method=fsync)`. One
+//! `fdatasync` of the log covers all commits whose records were written when it began.
+//!
+//! With `Commits::Unsafe`: no log.
 //!
 //! Snapshot isolation: a transaction sees the state at its beginning, and is refused at once if it
 //! writes or reserves a key that other transactions have written since then. A read for update

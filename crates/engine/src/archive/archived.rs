@@ -352,7 +352,7 @@ fn read_bytes(
     name: &str,
     offset: u64,
 ) -> std::result::Result<Vec<u8>, StretchError> {
-    // `Head::decode` refuses a head with more bytes than `STRETCH_BYTES`.
+    // `Head::decode` refuses a head that announces more than `STRETCH_BYTES` bytes of log.
     let mut bytes = vec![0; (head.bytes() as usize).min(STRETCH_BYTES)];
     let got = file.read_at(&mut bytes, offset).map_err(StretchError::Device)?;
     let corrupt = |finding: &str| {
@@ -400,8 +400,9 @@ mod tests {
         file.write_at(&[IoSlice::new(&bytes)], 0, WriteMode::Durable).expect("write");
     }
 
-    /// A user has copied the files of two archives of one database into one directory. The note of
-    /// one archive lies where a stretch of the other archive ends and the next one begins.
+    /// A user has copied the files of two archives of one database into one directory. One archive
+    /// has a note (a stretch of no bytes, which records only a moment) at a position where a
+    /// stretch of the other archive ends and the next one begins.
     #[test]
     fn stretches_of_two_archives_come_in_the_order_of_their_ends() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());

@@ -4,8 +4,11 @@
 //! until the file has [`FILE_BYTES`]. A new file is joined with the preceding file if it is at
 //! least half as large as that file, and if both together have at most [`FILE_BYTES`]. So there are
 //! few files even if small stretches are archived often. The number of times that a byte is
-//! rewritten grows only with the logarithm of its file's size. A note has a file of its own until
-//! more log is archived, and a later note replaces it.
+//! rewritten grows only with the logarithm of its file's size.
+//!
+//! A note is a stretch of no bytes that records a moment. It is put into a file of its own, which
+//! is joined with its neighbours by the same rule as other files. Until then a later note of the
+//! same position replaces this file.
 
 use super::archived::{Archived, read_whole};
 use super::archiver::{LogArchiver, LogStretch};
@@ -223,7 +226,7 @@ impl LogArchive {
         let made = ArchivedFile { from, to: last.head.to, bytes: file.bytes };
         self.name(&file, &made)?;
         self.last = Some(last);
-        // A note replaces an earlier note of the same position, which has the same name.
+        // A note replaces an earlier note of the same position, whose file has the same name.
         self.files.retain(|other| other.name() != made.name());
         self.files.push(made);
         while let [.., before, last] = &self.files[..] {
@@ -263,7 +266,7 @@ impl LogArchive {
     }
 }
 
-/// A file that has no name yet.
+/// The file that is being written. It does not have its final name yet.
 struct Unfinished {
     place: String,
     file: Arc<dyn File>,

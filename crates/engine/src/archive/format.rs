@@ -21,8 +21,8 @@
 //!
 //! 1. A file is one stretch or several that follow each other, so two files are joined by appending
 //!    the second to the first.
-//! 2. A stretch of no bytes notes only a moment. It names the same last records as the preceding
-//!    stretch.
+//! 2. A stretch of no bytes, a note, records only a moment. It names the same last records as the
+//!    preceding stretch.
 //! 3. No input causes a panic in decoding: bytes that no encoder writes are refused, and a length
 //!    is compared with the length of the file before it is used.
 //! 4. A database can be restored to the end of a version 2 stretch only if that end is a cut. If

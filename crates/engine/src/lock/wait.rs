@@ -77,8 +77,8 @@ impl Parker {
 pub(super) struct Wakes(Vec<Arc<Parker>>);
 
 impl Wakes {
-    /// Wakes the threads. Dropping the value does not wake them, because the order of declarations
-    /// would then decide which latches are still held.
+    /// Wakes the threads. There is no `Drop` that wakes them: the order in which variables are
+    /// declared would decide which latches the thread still holds at the wake-up.
     pub(super) fn send(self) {
         for parker in self.0 {
             parker.has_outcome.notify_one();

@@ -11,7 +11,7 @@
 //! | 0 | no thread leads, none waits, nothing is requested |
 //! | `LED` | a thread holds the baton |
 //! | `LED`, request bits | the baton is held, and a write or sync is requested |
-//! | `LED`, request bits, a [`Waiter`]'s address | the baton is held, and waiters have arrived |
+//! | `LED`, a [`Waiter`]'s address, perhaps request bits | the baton is held, and waiters have arrived; perhaps a write or sync is requested |
 //!
 //! The address leads to a stack of the waiters that have arrived since the leader last looked.
 //!
@@ -19,11 +19,12 @@
 //!
 //! 1. `state != 0` exactly while one thread holds the baton, or the baton is being handed over
 //!    through a `signal`.
-//! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a
-//!    [`Covered`] list. A waiter's thread does not leave [`Waiter::wait`] before `signal` is set. A
-//!    thread that sets `signal` does not touch the waiter afterwards (it takes the thread handle
-//!    out before). So the borrowed waiter on the stack outlives every use. If a panic unwinds the
-//!    waiter's frame before `signal` is set, the process aborts.
+//! 2. A queued waiter that is not signalled yet is reachable from exactly one of: `state`, the
+//!    holder's `pending` list, a [`Covered`] list, an [`Appointed`]. A waiter's thread does not
+//!    leave [`Waiter::wait`] before `signal` is set. A thread that sets `signal` does not touch the
+//!    waiter afterwards (it takes the thread handle out before). So the borrowed waiter on the
+//!    stack outlives every use. If a panic unwinds the waiter's frame before `signal` is set, the
+//!    process aborts.
 //! 3. Only the holder of the baton touches `pending`, `kept` and `count`. These fields pass to the
 //!    next holder through `signal` (Release to Acquire), or through `state` (from the release of
 //!    the baton to its next acquisition).
@@ -115,7 +116,8 @@ pub(crate) struct Waiter {
     /// True if the waiter was ever queued. Touched only by its own thread.
     queued: Cell<bool>,
     plain: PlainAccess,
-    // Written once by the holder of the baton (Release), read by the waiter (Acquire).
+    // Written once, by the thread that has the waiter in a `Covered` or `Appointed` (Release); read
+    // by the waiter's thread (Acquire).
     signal: AtomicU32,
 }
 
@@ -186,8 +188,8 @@ unsafe fn signal(waiter: *const Waiter, signal: u32) {
     }
 }
 
-/// Waiters that were taken off the pending list because they are settled. Each must still be
-/// signalled.
+/// Waiters for which no further write is planned: their wait is over, or a write under way covers
+/// them. Each must still be signalled.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Covered {
@@ -417,8 +419,8 @@ impl Baton {
 
     /// Holder only: takes off the pending list the waiters for which `reached` returns true. If
     /// `appoint` is true, also takes one of the other waiters off the list, to lead next. This is
-    /// the waiter with the lowest end, because every hole below the lowest end lies below the other
-    /// ends too.
+    /// the waiter with the lowest end. A leader's own wait lasts until the holes below its end are
+    /// filled, and every other waiter has to wait for those holes anyway.
     pub(crate) fn settle(&self, appoint: bool, reached: impl Fn(&Waiter) -> bool) -> Settled {
         self.plain.write();
         let mut covered = Covered::none();

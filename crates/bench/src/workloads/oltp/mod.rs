@@ -28,7 +28,8 @@ use std::time::Duration;
 struct Census {
     /// Name of the rows, in the plural.
     name: &'static str,
-    /// Conditions that hold if the rows could be counted.
+    /// Text for the report: the conditions that [`Benchmark::count`] also checks. They hold if
+    /// `count` returns a number.
     also: &'static str,
 }
 

@@ -38,7 +38,7 @@ pub struct Counted {
     pub found: u64,
     /// Expected number of rows.
     pub expected: u64,
-    /// Other conditions that hold.
+    /// Text for the report: further conditions, which were checked with the count and hold.
     pub also: Option<&'static str>,
 }
 

@@ -6,7 +6,9 @@
 //!             ^ 48                    ^          ^ heap start             ^ heap end                  ^ page_bytes
 //! ```
 //!
-//! A slot is `offset u16, length u16, head u32`. `leaf` and `inner` define the contents of cells.
+//! A slot is `offset u16, length u16, head u32`. `head` is the first four bytes of the cell's key
+//! after the page's common prefix, big-endian; `search` compares heads before it reads a cell (see
+//! `key`). `leaf` and `inner` define the contents of cells.
 //!
 //! Invariants, for a page that passed `check`:
 //!
