@@ -230,8 +230,8 @@ impl LogArchive {
         self.files.retain(|other| other.name() != made.name());
         self.files.push(made);
         while let [.., before, last] = &self.files[..] {
-            let is_small = last.bytes.saturating_mul(2) >= before.bytes;
-            if !is_small || before.bytes + last.bytes > FILE_BYTES || before.to != last.from {
+            let is_half_or_more = last.bytes.saturating_mul(2) >= before.bytes;
+            if !is_half_or_more || before.bytes + last.bytes > FILE_BYTES || before.to != last.from {
                 break;
             }
             self.join()?;
