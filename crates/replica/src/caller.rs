@@ -569,4 +569,51 @@ mod tests {
         let opened = runtime.expect("a runtime").block_on(caller.open_client(Duration::from_secs(10)));
         assert_eq!(opened.expect("replica b leads"), 7);
     }
+
+    /// A replica whose first connection is dead after the handshake: nothing that is sent arrives.
+    struct Dead {
+        connections: AtomicUsize,
+    }
+
+    impl Transport for Dead {
+        fn connect(&self, _: &str) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
+            let (near, far) = tokio::io::duplex(1 << 16);
+            let is_dead = self.connections.fetch_add(1, Ordering::Relaxed) == 0;
+            tokio::spawn(async move {
+                let mut wire: Wire = Framed::new(Box::new(far) as Box<dyn Connection>, FrameCodec::default());
+                let _hello: ClientHello = next(&mut wire).await?;
+                send(&mut wire, &Greeting::Welcome).await?;
+                loop {
+                    let NumberedCall { number, .. } = next(&mut wire).await?;
+                    let reply = NumberedReply { number, reply: ClientReply::Client(7) };
+                    if is_dead {
+                        continue;
+                    }
+                    if let Err(error) = send(&mut wire, &reply).await {
+                        break Err::<(), LinkError>(error);
+                    }
+                }
+            });
+            Box::pin(async { Ok(Box::new(near) as Box<dyn Connection>) })
+        }
+
+        fn listen(&self, _: &str) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+            Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+        }
+    }
+
+    #[test]
+    fn a_call_without_a_reply_makes_the_next_try_use_a_new_connection() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let dead = Arc::new(Dead { connections: AtomicUsize::new(0) });
+        let caller = Caller::new(vec!["a".to_owned()], None, dead.clone(), Duration::from_secs(3));
+        runtime.expect("a runtime").block_on(async {
+            let calls = (0..3).map(|_| caller.open_client(Duration::from_secs(10)));
+            for opened in futures_util::future::join_all(calls).await {
+                assert_eq!(opened.expect("the second connection is sound"), 7);
+            }
+        });
+        // The calls shared each of the two connections.
+        assert_eq!(dead.connections.load(Ordering::Relaxed), 2);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::tests::{
     APPENDS, CALLER, CLUSTERS, ELECTIONS, FRAMES, LONG_WAITS, LOST_LOGS, MEMBERS, PLACE, REPLICA_OPTIONS,
-    REPLICA_STORE, SILENT_SENDERS,
+    REPLICA_STORE, SERVER, SHARED_CONNECTION, SILENT_SENDERS,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -131,6 +131,27 @@ pub const LIST: &[Mutant] = &[
         file: "crates/replica/src/caller.rs",
         old: "return leader.clone();\n        }\n        let address",
         new: "*nth += 1;\n            return leader.clone();\n        }\n        let address",
+        tests: CALLER,
+    },
+    Mutant {
+        name: "a reply is given to the call that waits longest",
+        file: "crates/replica/src/shared_connection.rs",
+        old: "let call = waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);",
+        new: "let mut calls = waiting.lock().unwrap_or_else(PoisonError::into_inner);\n            let number = calls.keys().min().copied().unwrap_or(number);\n            let call = calls.remove(&number);\n            drop(calls);",
+        tests: SHARED_CONNECTION,
+    },
+    Mutant {
+        name: "calls of a client have no bound",
+        file: "crates/replica/src/server.rs",
+        old: "call_bytes(&call, frame.payload.len()).min(bytes_max)",
+        new: "call_bytes(&call, frame.payload.len()).min(1)",
+        tests: SERVER,
+    },
+    Mutant {
+        name: "a dead connection is used again",
+        file: "crates/replica/src/caller.rs",
+        old: "retain(|(_, other)| !Arc::ptr_eq(other, &connection))",
+        new: "retain(|(_, other)| !Arc::ptr_eq(other, &connection) || sent)",
         tests: CALLER,
     },
     Mutant {
