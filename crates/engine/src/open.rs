@@ -1,5 +1,6 @@
-//! Opens a database: checks that the directory holds one, and finds the engine that has made it. No
-//! other file knows which engines there are.
+//! Opens a database: checks that the directory holds one, and that the options name the engine that
+//! made it. Only this file chooses between the engines' databases (`PagedDatabase` and
+//! `MemoryDatabase`).
 //!
 //! The opening thread runs this. An opening makes the gate, takes the lock, syncs the names, and
 //! reads the control file. Each of these steps relies on the one before. Then the engine opens its
@@ -11,8 +12,9 @@
 //!
 //! A creation makes all other files first, each durably, and the control file last. A crash during
 //! the creation leaves files without a control file. The next opening begins the creation again if
-//! it finds only files that a creation makes ([`crate::creation`]). If it finds other files, the
-//! database has lost its control file, and the opening refuses the database.
+//! the files are those of a creation and were never used ([`crate::creation`]). If they were used,
+//! the database has lost its control file, and the opening refuses it. A directory with files of
+//! another program is refused as well.
 
 use crate::control::{self, Control, ControlFile};
 use crate::copy::{Extension, Pace, Target, Unopened, refuse_incomplete};
@@ -217,8 +219,8 @@ pub(crate) fn pages_named(record: &RecordRef<'_>) -> Result<u64> {
     paged::pages_named(record)
 }
 
-/// Returns whether a record of the paged engine's log says that a compaction has moved pages since
-/// the records before it.
+/// Returns whether a record of the paged engine's log begins the first checkpoint after a
+/// compaction. The pages that later records name are those of the rewritten file.
 pub(crate) fn is_rewriting(record: &RecordRef<'_>) -> bool {
     paged::is_rewriting(record)
 }

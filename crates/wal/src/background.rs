@@ -1,9 +1,10 @@
 //! Background work of a log: writing and syncing what was requested without blocking, and preparing
 //! segments.
 //!
-//! In production, threads of the log do this work. A test that must do the same in every run
-//! chooses [`Background::Caller`]: then no thread is started, requests wait until
-//! [`crate::Log::run_background`] is called, and a thread that needs a segment prepares it. The
+//! By default, threads of the log do this work. With [`Background::Caller`] the log starts no
+//! thread: requests wait until [`crate::Log::run_background`] is called, and a thread that needs a
+//! segment prepares it. Tests that must do the same in every run choose this setting, and so do
+//! openings that discard their changes: those of a database that is only read or only checked. The
 //! protocols are the same. Without a syncer thread, a thread that would hand the baton (the right
 //! to lead) to the syncer leads instead.
 

@@ -19,7 +19,8 @@ pub enum Background {
     #[default]
     Threads,
     /// The caller, when it calls [`Log::run_background`](crate::Log::run_background) or cannot
-    /// continue without that work. Meant for tests that must do the same in every run.
+    /// continue without that work. Meant for tests that must do the same in every run, and for
+    /// openings that discard their changes.
     Caller,
 }
 
@@ -70,7 +71,8 @@ pub struct Options {
     /// every run.
     pub log_id: Option<Id>,
     /// The thread that performs background work. Default: threads of the log. Tests that must do
-    /// the same in every run choose [`Background::Caller`].
+    /// the same in every run choose [`Background::Caller`], and so do openings that discard their
+    /// changes.
     #[doc(hidden)]
     pub background: Background,
 }

@@ -6,10 +6,11 @@
 //!    appended, gets all its blocks and its header, is synced, and is then renamed. If a crash
 //!    leaves a `.new` file, the next thread that makes this region overwrites that file.
 //! 2. One mapping of a region is in use at a time, here and in any other process: its opener holds
-//!    an `flock` on the file until the mapping is gone. The mapping releases the lock explicitly,
-//!    because a process that another thread is just starting has the same open file for an instant;
-//!    the kernel releases the lock however the process ends. A thread that makes a region takes the
-//!    lock before the file gets the region's name.
+//!    an `flock` on the file until the mapping is gone. When the mapping is dropped, it unlocks the
+//!    file explicitly. Closing the file is not enough: if another thread is starting a child
+//!    process, the child has the same open file until its `exec`, and would keep the lock that
+//!    long. If this process ends without dropping the mapping, the kernel releases the lock. A
+//!    thread that makes a region takes the lock before the file gets the region's name.
 //! 3. The file has a block for each of its bytes before it is mapped, so a store never meets a full
 //!    device, which would be a `SIGBUS`. `fallocate` runs at every opening, because a copy of the
 //!    file may have holes. The promise does not hold on file systems that do not overwrite in place

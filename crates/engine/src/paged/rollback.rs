@@ -36,8 +36,8 @@ impl Engine {
             let failed = |fault: Malformed| fault.at(at);
             if kind == COMPENSATION {
                 at = decode_compensation(&payload).map_err(failed)?.0;
-                // The room for undo does not count the change that this compensation record has
-                // undone, so the cost is 0.
+                // The writer's estimate of the bytes still to undo (`to_undo`) does not include the
+                // change that this compensation record has undone, so nothing is subtracted.
                 writer.undone(at, 0);
                 continue;
             }

@@ -41,8 +41,10 @@ impl PagedDatabase {
     }
 
     /// Checks the database under locks on all tables. The catalog is frozen only while the check
-    /// reads the catalog's own pages, because the progress callback may use the catalog. So other
-    /// threads can create tables during the check, and the check includes these tables.
+    /// reads the list of tables, and at the end, while it checks the pages that belong to no table
+    /// (`verify_rest`). It is not frozen while trees of tables are checked, because the progress
+    /// callback may use the catalog. So other threads can create tables during the check, and the
+    /// check includes these tables.
     fn verify_locked(&self, locks: &mut TxnLocks, progress: Option<&VerifyProgress>) -> Result<VerifyReport> {
         let engine = self.engine();
         let mut report = VerifyReport { clean: false, ..VerifyReport::default() };
@@ -125,7 +127,8 @@ pub(crate) fn verify_in(
     report.note(checked)?;
     let pages = file.len()? / page_bytes as u64;
     if !report.clean || is_foreign {
-        // Before recovery, the links between pages cannot be checked.
+        // The links between pages cannot be checked before recovery, nor in a file that is not this
+        // database's or has a newer version.
         return Ok(report);
     }
     // The pool gets a double-write area of its own, in memory. The area stays empty, because
@@ -213,8 +216,9 @@ impl<'a> TreeCheck<'a> {
         Ok(())
     }
 
-    /// Checks the other pages: those of the catalog, of interrupted loads, and of the maps. Runs
-    /// after the trees of all tables were checked, while no thread changes the catalog.
+    /// Checks the pages that belong to no table: those of the catalog, of interrupted loads, and of
+    /// the maps. Runs after the trees of all tables were checked, while no thread changes the
+    /// catalog.
     fn verify_rest(&mut self, catalog: &Catalog, report: &mut VerifyReport) -> Result<()> {
         for page in [PageId::new(0), PageId::FIRST_MAP] {
             let noted = self.reached.note(page);

@@ -43,12 +43,13 @@ impl ClusterOptions {
 pub struct ClientTimes {
     /// Number of acknowledged transactions.
     pub committed: u64,
-    /// Time from before the request was sent to the first replica until the last replica had
-    /// answered: the papers' trx(c).
+    /// Sum over the transactions of the client time: the time from before the request was sent to
+    /// the first replica until the last replica had answered, the papers' trx(c).
     pub client_ns: u64,
-    /// Server time of each transaction at its slowest replica.
+    /// Sum over the transactions of the server time at the slowest replica. The server time is the
+    /// time from the decoded request until that replica knew the outcome: the papers' trx(s).
     pub slowest_ns: u64,
-    /// Server time of each transaction, as the mean over the replicas.
+    /// Sum over the transactions of the mean server time of all replicas.
     pub server_ns: u64,
 }
 
@@ -91,7 +92,9 @@ pub(super) struct SharedCluster {
 
 /// All replicas, as one client process uses them. Clones share one state.
 ///
-/// Sessions of one cluster order their conflicting writes; sessions of two clusters do not.
+/// Conflicting writes by sessions of one `Cluster` and its clones are ordered: all replicas apply
+/// them in one order. Writes by sessions of two `Cluster`s made separately are not ordered, even if
+/// both name the same replicas.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     shared: Arc<SharedCluster>,

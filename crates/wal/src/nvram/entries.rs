@@ -7,16 +7,18 @@
 //! object: a physical record (`record.rs`) that lies apart, with zero for its position; it does not cross a chunk's end
 //! ```
 //!
-//! The position of a record is 8 times the global number of the report on NV-Logging, so the entry
-//! of position `p` lies at `p` modulo the bytes of all entries. This is the report's formula with
-//! an index of 0 for position 0, so no index is stored.
+//! The report on NV-Logging numbers the records of the log. A position here is that number times 8,
+//! the bytes of an entry; so the entry of position `p` lies at `p` modulo the bytes of all entries.
+//! The report stores an index beside the LSN in head and tail. Here position 0 has index 0, so the
+//! index follows from the position and is not stored.
 //!
-//! `lap` is the report's persistent flag, and numbers the uses of the entry. It is the number of
-//! times that positions had gone round all entries before `p`, modulo 2^16 - 1, plus 1. So it is
-//! never 0. An entry with an earlier lap, or with none, therefore reads as not set, and
-//! `nv_entries` resets nothing when the start moves. An entry that kept its lap for 65,535 laps
-//! would read as set again. No entry keeps its lap that long, because each lap sets every entry
-//! below the end, and an opening resets the entries beyond the end.
+//! `lap` serves as the report's persistent flag, and numbers the uses of the entry. It is the
+//! number of times that positions had gone round all entries before `p`, modulo 2^16 - 1, plus 1.
+//! So `lap` is never 0. An entry with an earlier lap, or with none, reads as not set, so
+//! `nv_entries` resets nothing when the start moves. An entry that kept its lap while positions go
+//! round 65,535 times would read as set again. No entry keeps its lap that long: an entry is set
+//! again each time that positions go round, and an opening resets the entries beyond the log's end
+//! that read as set.
 //!
 //! `sum` is the low half of the object's own checksum. An object does not store its position. If
 //! the memory loses the write of an object, an earlier whole object may still be at its place; the
@@ -189,8 +191,11 @@ impl Entries {
     }
 
     /// Moves the tail from entry to entry, from `from` up to the first entry that is not set, and
-    /// no further than `to`. The sessions' marks say that appenders have set and persisted all
-    /// entries below `to`. Returns whether the tail has reached `to`. The call costs one fence.
+    /// no further than `to`. Returns whether the tail has reached `to`. The call costs one fence.
+    ///
+    /// The caller passes a `to` up to which the sessions' marks say that appenders have set and
+    /// persisted all entries. The walk checks once more that they are set: if it meets an entry
+    /// that is not, the tail stops there and the result is false.
     pub(super) fn move_tail(&self, pointers: &Pointers, from: Lsn, to: Lsn) -> bool {
         let mut at = from;
         while at < to && self.named(at) != Named::Nothing {

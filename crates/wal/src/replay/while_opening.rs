@@ -1,14 +1,14 @@
-//! Replaying while the log is opened: the walk over a stream deals out at once each record that it
-//! can decide about, so most records are read only once.
+//! Replaying while the log is opened: the walk over a stream deals a record out at once if that
+//! stream alone shows that the record is kept. So most records are read only once.
 //!
-//! A record is applied before the verdict about its stream, and before other streams were read.
-//! This is correct because:
+//! Such a record may be applied before the walk has found its stream to be sound, and before other
+//! streams were read. This is correct because:
 //!
 //! 1. A record has effects in memory only. If any stream is refused, opening fails, and the caller
 //!    discards these effects.
-//! 2. The records that the walk has passed over are the stream's prefix, and remain so. Their bytes
-//!    were read after their file was synced and its cached bytes dropped, so they are durable. The
-//!    opening appends above them, or fails.
+//! 2. The records that the walk has read are a prefix of the stream, and remain one. Their bytes
+//!    were read after their file was synced and its cached bytes dropped, so these bytes are
+//!    durable. The opening appends above these records, or fails.
 //! 3. A record is dealt out in this pass only if the part of its stream below the record shows that
 //!    the record is kept (`Head::is_kept_by`). All other records wait until all streams have been
 //!    recovered. Then each stream is read once more from its first undecided record on. Each record
@@ -134,16 +134,17 @@ impl Amount<'_> {
     }
 }
 
-/// The first pass's findings of a stream.
+/// Findings of the first pass about one stream.
 struct Seen {
     report: ReplayReport,
-    /// The first record that cannot be decided about without the other streams.
+    /// The first record whose stream alone does not show that the record is kept.
     undecided: Option<Lsn>,
 }
 
 type Outcome<E> = Result<Seen, ReplayError<E>>;
 
-/// The visitor of the walk over one stream, which deals out the records that are known to be kept.
+/// The visitor of the walk over one stream. It deals out the records that this stream alone shows
+/// to be kept.
 struct Look<'a, E> {
     stream: StreamId,
     streams: usize,
@@ -157,7 +158,8 @@ struct Look<'a, E> {
     goes_on: bool,
     /// The first failure of this stream, after which no record of it is dealt out.
     failed: Option<ReplayError<E>>,
-    /// The position up to which progress was reported; `None` before the first record at `from`.
+    /// The position up to which progress was reported. `None` until the walk has reached the record
+    /// at `from`.
     reported: Option<Lsn>,
     /// The payload of a record in fragments.
     joined: Vec<u8>,
@@ -198,7 +200,8 @@ impl<'a, E> Look<'a, E> {
         self.span.end.get().saturating_sub(self.from().get())
     }
 
-    /// Deals a record out, if it is known already that it is kept. Returns whether to go on.
+    /// Deals a record out if its stream alone shows that the record is kept. Returns whether to go
+    /// on.
     fn deal(&mut self, source: &dyn Source, record: &Decoded<'_>) -> Result<bool, ReplayError<E>> {
         let (stream, header) = (self.stream, &record.header);
         let (first, payload) = match header.part {
