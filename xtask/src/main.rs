@@ -7,6 +7,7 @@ mod layers;
 mod long;
 mod mutants;
 mod nightly;
+mod partitions;
 mod run;
 mod tidy;
 mod tools;
@@ -114,6 +115,13 @@ enum Task {
         #[arg(long)]
         checkers: bool,
     },
+    /// Cut the network between three real replicas under load, and look for acknowledged lines that
+    /// are missing
+    ///
+    /// Each replica runs in a Linux network namespace of its own, so the host's network is not
+    /// touched. One replica is cut off, or the leader, or two replicas, or one direction of a link,
+    /// and a link is slow at times. Needs root, `unshare`, `mount`, `ip` and `tc`.
+    Partitions(partitions::Arguments),
     /// Put known faults into a copy of the tree, one at a time, and fail if the tests miss one
     Mutants(mutants::Arguments),
     /// Kill the real process under load repeatedly, and compare the database with the acknowledged
@@ -144,6 +152,7 @@ fn main() -> Outcome {
         Task::Crash { seconds, seed } => long::crash(seconds, seed),
         Task::Restore { seconds, seed } => long::restore(seconds, seed),
         Task::Replicas { seconds, seed, checkers } => long::replicas(seconds, seed, checkers),
+        Task::Partitions(arguments) => partitions::start(arguments),
         Task::Mutants(arguments) => mutants::run(&arguments),
         Task::Kill9 { rounds } => long::kill9(rounds),
     }

@@ -68,3 +68,22 @@ pub fn need_go() -> Outcome {
         "Go 1.20 or newer is missing, which builds the checker of histories: https://go.dev/dl".into()
     })
 }
+
+/// Fails unless this process can make network namespaces, with a bridge in one of them.
+pub fn need_namespaces() -> Outcome {
+    for (tool, package) in
+        [("unshare", "util-linux"), ("mount", "mount"), ("ip", "iproute2"), ("tc", "iproute2")]
+    {
+        if !Command::new(tool).arg("-V").output().is_ok_and(|output| output.status.success()) {
+            return Err(format!("{tool} is missing: apt-get install {package}").into());
+        }
+    }
+    let mut probe = Command::new("unshare");
+    probe.args(["--net", "--mount", "--pid", "--fork", "--kill-child"]);
+    let output = probe.args(["ip", "link", "add", "probe", "type", "bridge"]).output()?;
+    output.status.success().then_some(()).ok_or_else(|| {
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        format!("network namespaces need Linux and root: run cargo as root, for example with sudo ({why})")
+            .into()
+    })
+}

@@ -3,7 +3,8 @@
 //! 1. The checks run first, each to its end, with at most [`CHECK`] for a command. The campaigns
 //!    then divide the remaining time by weight; each gets at least [`LEAST`].
 //! 2. A step that fails does not stop the others. The run fails if any step failed.
-//! 3. A missing tool fails its step (see `tools`).
+//! 3. A missing tool fails its step (see `tools`). A run that cannot make network namespaces, for
+//!    example without root, leaves the step `partitions` out and says so.
 //! 4. Each step appends a row to `docs/evidence.md` when it ends (see `evidence`). Its output goes
 //!    to its own file in the target folder.
 //! 5. Every random choice of a campaign follows from its seed. The seed is random unless one is
@@ -16,6 +17,7 @@ pub mod steps;
 
 use crate::evidence::{self, Commit, Ending, FILE, Row};
 use crate::run::{Outcome, root, target};
+use crate::tools::need_namespaces;
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
 use counts::Counts;
 use std::fs;
@@ -23,7 +25,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
-use steps::{STEPS, Step, Work};
+use steps::{PARTITIONS, STEPS, Step, Work};
 
 /// Minimum time of a campaign.
 const LEAST: Duration = Duration::from_secs(20);
@@ -55,9 +57,16 @@ pub fn list() {
 
 /// Runs every step, or only the step called `only`.
 pub fn run(hours: f64, only: Option<&str>, seed: Option<u64>) -> Outcome {
-    let wanted: Vec<&Step> = STEPS.iter().filter(|step| only.is_none_or(|only| only == step.name)).collect();
+    let mut wanted: Vec<&Step> =
+        STEPS.iter().filter(|step| only.is_none_or(|only| only == step.name)).collect();
     if wanted.is_empty() {
         return Err("no step of this name: see --list".into());
+    }
+    if only.is_none()
+        && let Err(why) = need_namespaces()
+    {
+        println!("== the step {PARTITIONS} is left out: {why}");
+        wanted.retain(|step| step.name != PARTITIONS);
     }
     let length = Duration::try_from_secs_f64(hours * 3600.0)?;
     let commit = Commit::of_the_tree()?;

@@ -38,6 +38,9 @@ impl Work {
     }
 }
 
+/// Name of the step that needs root.
+pub const PARTITIONS: &str = "partitions";
+
 /// All steps, in the order in which they run.
 pub const STEPS: &[Step] = &[
     Step {
@@ -185,6 +188,11 @@ pub const STEPS: &[Step] = &[
             arguments: &["-p", "katydid-cli", "--test", "main"],
             filter: &["kill9::"],
         },
+    },
+    Step {
+        name: PARTITIONS,
+        about: "the network between real replicas is cut under load; left out without root",
+        work: Work::Program { weight: 2, command: partitions },
     },
     Step {
         name: "fuzz",
@@ -340,6 +348,14 @@ fn fuzz(seed: u64, left: Duration) -> Command {
     // Seconds for each decoder. A round is short, so that the next round uses another seed soon.
     let seconds = (left.as_secs() / 20).clamp(1, 10);
     let mut command = cargo(["run", "--profile", "campaign", "--locked", "-p", "katydid-fuzz", "--"]);
+    command.args(["--seconds", &seconds.to_string(), "--seed", &seed.to_string()]);
+    command
+}
+
+fn partitions(seed: u64, left: Duration) -> Command {
+    // A round is at most two minutes long, because its checks read all rows that it wrote.
+    let seconds = left.as_secs().clamp(10, 120);
+    let mut command = cargo(["run", "--quiet", "--package", "xtask", "--", "partitions"]);
     command.args(["--seconds", &seconds.to_string(), "--seed", &seed.to_string()]);
     command
 }
