@@ -39,7 +39,9 @@ pub enum Commits {
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     pub commits: Commits,
-    /// Maximum bytes of pages or blocks in memory, without those that are not yet written.
+    /// Size of the store's cache of pages or blocks, in bytes. Stores with a B-tree count changed
+    /// pages in it; LSM stores keep unwritten changes elsewhere. LMDB and Katydid's memory engine
+    /// have no such cache, and ignore this option.
     pub cache_bytes: u64,
     /// Number of clients.
     pub clients: usize,

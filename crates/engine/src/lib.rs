@@ -6,7 +6,7 @@
 //!
 //! Katydid is a library: there is no service to run, and no query language. One process at a time
 //! may open a database to change it. `katydid-replica` replicates a database over several machines,
-//! and `katydid-observe` lets other processes read an open one.
+//! and `katydid-observe` lets other processes read a database that is open.
 //!
 //! ```
 //! use katydid::{Database, Result};
@@ -16,9 +16,9 @@
 //!     # let path = folder.path().join("fruit-shop");
 //!     let db = Database::open(path)?;
 //!     let stock = db.table("stock")?;
-//!     db.put(&stock, "apples", "12")?; // durable when it returns
+//!     db.put(&stock, "apples", "12")?; // durable when the call returns
 //!
-//!     // All or nothing; run again if it conflicts with another transaction.
+//!     // A transaction, all or nothing; run again if it conflicts with another one.
 //!     let sold = db.transact(|txn| {
 //!         let Some(count) = txn.get_for_update(&stock, "apples")? else { return Ok(false) };
 //!         let count: u32 = String::from_utf8_lossy(&count).parse().unwrap_or(0);
@@ -43,12 +43,12 @@
 //! - A [`Transaction`] reads and writes tables, all or nothing. Committed transactions have one
 //!   order, that of their [`CommitStamp`]s. A transaction with [`Access::ReadOnly`] is a read view:
 //!   it sees one state and takes no locks. See [isolation and locks](guide::isolation).
-//! - *Durability* says whether a crash can undo an acknowledged commit. By default it cannot. See
-//!   [durability](guide::durability).
-//! - *Visibility*: other transactions see a commit as soon as its record has a position in the log
-//!   ([`LockRelease::Early`]). A transaction that has read such a commit is itself acknowledged
-//!   only after that commit is durable. With [`Read::Durable`] each read waits until what it
-//!   returns is durable.
+//! - *Durability* says which crashes an acknowledged commit survives. By default it survives a
+//!   crash of the machine. See [durability](guide::durability).
+//! - *Visibility*: by default ([`LockRelease::Early`]) other transactions see the writes of a
+//!   commit as soon as its record has a position in the log. A transaction that has read such
+//!   writes is itself acknowledged only after they are durable, unless it asks for less. With
+//!   [`Read::Durable`] each read waits until the rows that it returns are durable.
 //! - The *engine* of a database is fixed when it is created. `paged` has B+trees and locks, for
 //!   data larger than memory; `memory` has versions in memory and validates at commit. See
 //!   [choosing an engine](guide::engines).
@@ -60,7 +60,7 @@
 //! # Ways to commit
 //!
 //! Threads that wait at the same time share one write of the log. So a program gets a high rate of
-//! durable commits by having many of them in flight: from many threads, or from one thread by
+//! durable commits by having many commits in flight: from many threads, or from one thread by
 //! callbacks or futures.
 //!
 //! ```
@@ -103,20 +103,22 @@
 //!
 //! # Errors and retries
 //!
-//! All calls return one [`Error`]. [`Error::is_retryable`] is true for conflicts: the transaction
-//! is rolled back, and running it again may succeed; [`Database::transact`] does that by itself.
-//! [`Error::is_no_space`] is true for a full device: reads go on, and writes succeed again when
-//! there is room. After a failed write or sync the database is shut off ([`Error::is_poisoned`]),
-//! and no commit is acknowledged any more. Open the database again: it then has every commit that
-//! was acknowledged as durable before the failure. See [errors and retries](guide::errors).
+//! All calls have one error type, [`Error`]. [`Error::is_retryable`] is true for conflicts, and for
+//! a read view that has become too old: the same transaction may succeed if it is run again from
+//! its beginning. [`Database::transact`] runs it again by itself after every conflict except a
+//! time-out. [`Error::is_no_space`] is true for a full device: reads go on, and writes succeed
+//! again when there is room. After a failed write or sync the database is shut off
+//! ([`Error::is_poisoned`]), and no commit is acknowledged any more. Open the database again: it
+//! then has every commit that was acknowledged as durable before the failure. See [errors and
+//! retries](guide::errors).
 //!
 //! # Tuning
 //!
 //! The defaults suit a program that has the machine to itself. The option to think about first is
-//! the size of the cache ([`PagedOptions::cache_bytes`]) or of the data
-//! ([`MemoryOptions::memory_bytes`]); see [sizing](guide::sizing). The log's inserter and sync
-//! protocol are options as well ([`AdvancedOptions::log`]), for experiments. [`Database::stat`] and
-//! [events](guide::observing) show what a database does.
+//! the size of the paged engine's cache ([`PagedOptions::cache_bytes`]), or that of the memory
+//! engine's data ([`MemoryOptions::memory_bytes`]); see [sizing](guide::sizing). The log's inserter
+//! and sync protocol are options as well ([`AdvancedOptions::log`]), for experiments.
+//! [`Database::stat`] and [events](guide::observing) show what a database does.
 //!
 //! # Files and compatibility
 //!
@@ -221,7 +223,7 @@ pub use dump::{dump_log, dump_log_in};
 pub use engine_options::{CommitDependencies, EngineOptions, MemoryOptions, PagedOptions};
 pub use error::{ConflictKind, CopyFault, Error, Foreign, RepairFault, Result};
 pub use ids::{EngineKind, TableId, TxnId};
-/// The crate of directories and devices, which [`Database::open_in`] takes.
+/// The crate of directories and devices. [`Database::open_in`] takes a directory of this crate.
 pub use katydid_device as device;
 pub use katydid_device::nvram::{Form, Persistence};
 pub use katydid_device::{

@@ -1,7 +1,8 @@
 //! `cargo xtask nightly` runs everything that CI does not run.
 //!
-//! 1. The checks run first, each to its end, with at most [`CHECK`] for a command. The campaigns
-//!    then divide the remaining time by weight; each gets at least [`LEAST`].
+//! 1. The checks run first, without a share of the time; each command of a check is stopped after
+//!    [`CHECK`]. The campaigns then divide the remaining time by weight; each gets at least
+//!    [`LEAST`].
 //! 2. A step that fails does not stop the others. The run fails if any step failed.
 //! 3. A missing tool fails its step (see `tools`). A run that cannot make network namespaces, for
 //!    example without root, leaves the step `partitions` out and says so.

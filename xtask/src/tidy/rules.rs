@@ -1,5 +1,5 @@
-//! Rules of language that a program can check (`STYLE`, "Language"), and the places that break
-//! them.
+//! Rules of language that a program can check (`CONTRIBUTING.md`, "Language"), and the places that
+//! break them.
 
 use super::comments::{Kind, Line, blocks};
 use std::fmt::{self, Display, Formatter};
@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 /// Maximum number of columns of a comment line.
 pub const COLUMNS_MAX: usize = 100;
 
-/// If a line has fewer columns than this and the next line's first word fits into it, the line is
-/// broken too early.
+/// A line with fewer columns than this is broken too early if its paragraph goes on and the first
+/// word of the next line would have fitted within [`COLUMNS_MAX`].
 const BROKEN_COLUMNS: usize = 60;
 
-/// Beginnings of a doc comment that depend on the line above, which rustdoc does not show.
+/// Words with which a doc comment must not begin: such a comment can be understood only after the
+/// line above it in the source, and rustdoc does not show that line beside it.
 const OPENINGS: &[&str] = &[
     "And", "As", "But", "How", "Of", "So", "Such", "The same", "What", "When", "Where", "Whether", "Which",
     "Who", "Whose", "Why",
@@ -26,7 +27,7 @@ pub enum Rule {
     Opening,
     /// Words of `words.txt` are not used.
     Word,
-    /// A line of a paragraph ends only where the next word does not fit.
+    /// No line of a paragraph is broken too early ([`BROKEN_COLUMNS`]).
     Wrap,
     /// A link leads to a file or heading that exists.
     Link,
@@ -59,7 +60,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The area of the tree to which the file belongs: a crate, or another folder of the root.
+    /// The area of the tree to which the file belongs: a crate, `docs-adr`, `docs-lab`, another
+    /// folder of the root, or `root` for a file in the root itself.
     pub fn area(&self) -> String {
         let mut parts = self.file.components().map(|part| part.as_os_str().to_string_lossy());
         let first = parts.next().unwrap_or_default().into_owned();
@@ -157,8 +159,9 @@ fn opening(text: &str) -> Option<&'static str> {
         .find(|opening| text.strip_prefix(opening).is_some_and(|rest| rest.starts_with([' ', ','])))
 }
 
-/// Returns whether the second line continues the paragraph of the first line, and the second line's
-/// first word would have fitted into the first line.
+/// Returns whether the first line has fewer than [`BROKEN_COLUMNS`] columns, the second line
+/// continues its paragraph, and the second line's first word would have fitted within
+/// [`COLUMNS_MAX`].
 fn is_broken(line: Line<'_>, next: Line<'_>) -> bool {
     let plain = |line: Line<'_>| {
         let begins = line.text.starts_with(|c: char| c.is_alphabetic());

@@ -20,9 +20,10 @@ use std::time::Duration;
 /// Count the dependencies between the logs of a distributed log
 ///
 /// The command runs TPC-C's standard mix and TPC-B's transfers in the paged engine with everything
-/// in memory, and assigns the records of the resulting log to several logs, by transaction and by
-/// page. It counts the records that follow a record of another log about the same page, and the
-/// commits that would have to flush more than one log (Aether, A.5, Figure 13).
+/// in memory, and assigns the records of the resulting log to several logs in two ways, measured
+/// separately: by transaction, and by page. It counts the records that change a page whose last
+/// change is in another log, and the commits that would have to flush more than one log (Aether,
+/// A.5, Figure 13).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

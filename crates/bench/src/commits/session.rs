@@ -41,7 +41,8 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Makes the stage in the folder, which must be new or empty, and prints the head.
+    /// Prepares the folders of the run ([`Stage`]), which must be new or empty, and prints the
+    /// first lines: version, machine, options and durability.
     pub fn new(common: &'a Common, scale: Option<Scale>, what: &str, options: &str) -> Result<Session<'a>> {
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
@@ -76,8 +77,8 @@ impl<'a> Session<'a> {
         Session { tuples: Some(tuples), ..self }
     }
 
-    /// Allows cases on TPC-C over logs of all kinds, and updates of single keys if the session has
-    /// no stores.
+    /// Allows cases on TPC-C over logs of all kinds. If the session has no stores,
+    /// [`Work::Updates`] also runs in these databases.
     pub fn with_tpcc(self, tpcc: TpccDatabases) -> Session<'a> {
         Session { tpcc: Some(tpcc), ..self }
     }
@@ -130,8 +131,8 @@ impl<'a> Session<'a> {
         self.results.add(study, rows, setting)
     }
 
-    /// Restores the folder, even after a failure. If all went well, prints the meanings of the
-    /// columns.
+    /// Restores the folders to their state before the run (removes or empties them), even after a
+    /// failure. If all went well, prints the meanings of the columns.
     pub fn end(mut self, done: Result<()>) -> Result<()> {
         let removed = self.stage.remove();
         done.and(removed)?;

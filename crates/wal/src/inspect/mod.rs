@@ -31,8 +31,8 @@ use std::convert::Infallible;
 pub struct Inspection {
     /// The log's id.
     pub id: Id,
-    /// True if all streams were made. If false, nothing was ever appended, and `streams` lacks the
-    /// streams that were not made.
+    /// True if all streams were made. If false, nothing was ever appended, and `streams` is empty
+    /// if any stream is missing.
     pub is_complete: bool,
     /// The streams, by their numbers.
     pub streams: Vec<StreamInspection>,
@@ -65,8 +65,8 @@ pub struct StreamRecord {
 }
 
 impl Inspection {
-    /// Returns the first stream, which is the only one of most logs. `None` if the log has several
-    /// streams and was not made completely.
+    /// Returns the first stream, which is the only one of most logs. `None` if `is_complete` is
+    /// false and a stream is missing.
     pub fn first(&self) -> Option<&StreamInspection> {
         self.streams.first()
     }
@@ -75,9 +75,10 @@ impl Inspection {
     /// stream; among the next records of all streams, the one with the least stamp comes first. An
     /// error ends the records of its stream, and the records of the other streams follow. `from` is
     /// the same as for [`Log::replay`](crate::Log::replay). Without `from`, records are read from
-    /// the start of each stream. In that case, if a crash has interrupted a trim, [`Survival`] may
-    /// be wrong for records that a checkpoint has made unnecessary. A record without a stamp is an
-    /// error; [`StreamInspection::records`] also reads records without stamps.
+    /// the start of each stream. A crash during a trim may leave some streams trimmed and others
+    /// not. Without `from`, [`Survival`] may then be wrong for records below the positions to which
+    /// the log was being trimmed; the next replay does not read these records. A record without a
+    /// stamp is an error; [`StreamInspection::records`] also reads records without stamps.
     ///
     /// # Errors
     /// If a position is outside its stream.
@@ -163,9 +164,9 @@ impl Iterator for Records {
 /// Reads the log in a directory and changes nothing there.
 ///
 /// # Errors
-/// If the log as a whole is unknown: no undamaged file names its streams, or one of the streams is
-/// missing, belongs to another log, or cannot be read. All other faults of a stream are in its
-/// [`StreamInspection`].
+/// If the streams of the log cannot all be found and read: no undamaged file names them, or a
+/// stream is missing from a log that was made completely, belongs to another log, or cannot be
+/// read. All other faults of a stream are in its [`StreamInspection`].
 pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
     let Some(state) = StreamsState::read(directory)? else {
         if !folders::has_only_stream(directory)? {

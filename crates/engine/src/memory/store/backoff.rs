@@ -22,7 +22,7 @@ const LONGEST: u64 = 1 << 14;
 struct HillClimb {
     begun: u64,
     commits: u64,
-    /// Commits per period before the last step.
+    /// Rate of commits, per [`PERIOD`] ticks, between the last step and the step before it.
     rate: u64,
     is_down: bool,
 }
