@@ -42,7 +42,7 @@ impl Lmdb {
             unsafe { settings.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::MAP_ASYNC) };
         }
         // SAFETY: the folder belongs to this run: no other process changes the file under the map,
-        // and this process opens it once at a time.
+        // and this process never has the folder open twice at the same time.
         let env = unsafe { settings.open(place) }.map_err(failed)?;
         Ok(Lmdb { env })
     }

@@ -6,9 +6,9 @@
 //! With `Commits::Unsafe`: `journal_mode=WAL` and `synchronous=OFF`.
 //!
 //! Each client has a connection. One transaction writes at a time, so transactions are
-//! serializable. Other writers wait in `begin` for a lock of this adapter, because SQLite itself
-//! makes them sleep and try again. Readers have a snapshot. The cache is divided among the
-//! connections. Pages have 8 KiB, as in Katydid, so rows of 1 KiB need no overflow pages.
+//! serializable. Other writers wait in `begin` for a lock of this adapter. Without this lock,
+//! SQLite would make them sleep and try again. Readers have a snapshot. The cache is divided among
+//! the connections. Pages have 8 KiB, as in Katydid, so rows of 1 KiB need no overflow pages.
 
 use super::{Options, Rival, exists, failed, read_only};
 use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};
@@ -48,8 +48,8 @@ impl Sqlite {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags).map_err(wrong)?;
-        // A checkpoint may block a connection for a moment, whichever connection holds the writers'
-        // lock.
+        // A checkpoint may block a connection for a moment, even a connection that holds the
+        // writers' lock. So a connection waits before it fails.
         connection.busy_timeout(Duration::from_secs(10)).map_err(wrong)?;
         let synchronous = if self.durable { "FULL" } else { "OFF" };
         let settings = format!(
@@ -205,8 +205,8 @@ impl SqliteTransaction<'_> {
 impl Drop for SqliteTransaction<'_> {
     fn drop(&mut self) {
         if self.open {
-            // If the rollback fails, closing the connection rolls back, and the next `begin` on the
-            // connection fails.
+            // If the rollback fails, the transaction stays open in SQLite: the next `begin` on this
+            // connection fails, and closing the connection rolls the transaction back.
             self.connection.execute_batch("ROLLBACK").ok();
         }
     }

@@ -2,9 +2,10 @@
 //! engines.
 //!
 //! The thread that uses the transaction uses its cursors. A cursor is built from ranges: it reads
-//! one range as long as it moves in one direction, and begins another range at its key when it
-//! turns or jumps. So the locks and errors of a cursor are those of ranges, and the cursor shows
-//! the transaction's own writes as ranges do. Invariants:
+//! one range while it moves in one direction. When it turns, it begins another range at its key;
+//! when it jumps, it begins another range at the place to which it jumps. So the locks and errors
+//! of a cursor are those of ranges, and the cursor shows the transaction's own writes as ranges do.
+//! Invariants:
 //!
 //! 1. `key` and `value` are those of the entry that the last move found, if `position` is
 //!    [`Position::At`].

@@ -13,7 +13,7 @@ pub enum FolderState {
     Nothing,
     /// The folder is empty.
     Empty,
-    /// The folder has contents. The store reports whether they are a database.
+    /// The folder has contents. Whether they are a database is not checked here.
     Something,
 }
 

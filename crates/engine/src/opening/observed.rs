@@ -15,8 +15,8 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of shards: enough for the threads that begin transactions at once, and few enough for
-/// many databases in one process.
+/// Number of shards: enough for the threads that commit at once, and few enough for many databases
+/// in one process.
 const SHARDS: usize = 16;
 /// Number of buckets for each power of two.
 const PARTS: u64 = 8;
@@ -40,8 +40,8 @@ struct Shard {
 }
 
 impl Observed {
-    /// Reports transactions that are open for `slow` or longer ([`crate::events`]); none if `slow`
-    /// is zero.
+    /// Makes the observations of an opening. Transactions that are open for `slow` or longer will
+    /// be reported ([`crate::events`]); none if `slow` is zero.
     pub(super) fn new(slow: Duration) -> Observed {
         let shard = |_| {
             CachePadded::new(Shard {

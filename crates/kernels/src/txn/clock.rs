@@ -1,7 +1,9 @@
 //! Timestamps that every transaction makes for itself. The high bits are the time, the low bits the
 //! number of the transaction's slot.
 //!
-//! Any thread may call this code. Threads share only the time. Invariants:
+//! Any thread may call this code. To make a timestamp, a thread only reads the clock and adds the
+//! number of its slot; no memory that threads share is written (except by the clock for tests).
+//! Invariants:
 //!
 //! 1. The tick of a timestamp is the time at which its owner read the clock, so no timestamp is
 //!    ahead of the clock. A thread that reads the clock after the tick of another timestamp has

@@ -100,8 +100,8 @@ enum Found {
     End,
 }
 
-/// Returns the first difference between pages that begin at the same key. An empty page means that
-/// its table has ended.
+/// Returns the first difference between pages of one table that were all read from the same key on.
+/// If a page is empty, the table has no further rows at that replica.
 fn first_in(pages: &[Vec<Row>]) -> Found {
     let shortest = pages.iter().map(Vec::len).min().unwrap_or_default();
     // If the table has ended at one replica, each further row at another replica is a difference.

@@ -225,8 +225,8 @@ impl Analysis {
         entry.last = record.lsn;
     }
 
-    /// Returns the transactions that had not ended, the last to write first, each with the starts
-    /// of some of its records.
+    /// Returns the transactions that had not ended, in descending order of their last LSNs, each
+    /// with the starts of some of its records.
     pub(crate) fn unfinished(mut self) -> Vec<(ActiveEntry, Vec<Lsn>)> {
         let mut entries: Vec<ActiveEntry> = self.active.into_values().collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.last));

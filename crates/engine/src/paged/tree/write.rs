@@ -211,7 +211,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes `key`. The caller holds the key's exclusive lock. If this fails, nothing is changed.
+    /// Removes `key`. The caller holds the key's exclusive lock. If this fails, nothing is changed,
+    /// except when the error reports a bug: then the key may already be removed.
     pub(crate) fn delete(
         &self,
         pages: Pages<'_>,
@@ -243,10 +244,11 @@ impl Tree {
         drop(page);
         if self.is_worth_shrinking(pages, before, after) {
             // A failure to shrink is not returned, because the key is already removed, in the log
-            // and in its page. If this call is part of a rollback and returned the failure, the
-            // rollback would not note its change as undone. A repeated rollback would then undo the
-            // change a second time. The next thread that needs those pages or the log meets the
-            // cause of the failure. A bug is returned, because no later call would meet it again.
+            // and in its page. In a rollback this call undoes an insert. If it returned the
+            // failure, the rollback would not note that the insert is undone, and a repeated
+            // rollback would undo it a second time. The next thread that needs those pages or the
+            // log meets the cause of the failure. A bug is returned, because no later call would
+            // meet it again.
             if let Err(bug @ Error::Internal(_)) = self.shrink(pages, key, writer) {
                 return Err(bug);
             }
@@ -255,7 +257,7 @@ impl Tree {
     }
 }
 
-/// Logs a change of a page whose LSN is `after`.
+/// Logs a change of a page. `after` is the page's present LSN; the record is put above it.
 fn append(change: &LeafChange<'_>, after: Lsn, writer: &mut dyn ChangeWriter) -> Result<Logged> {
     change.encode(|payload| writer.append(change.kind(), after, payload))
 }
