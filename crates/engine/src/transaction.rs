@@ -7,9 +7,10 @@
 //! Invariants:
 //!
 //! 1. No engine is given a table, session or savepoint of another opening.
-//! 2. Operations that may change the log or a file run inside of a call ([`crate::opening`]):
-//!    commits, rollbacks, and, inside the paged engine, writes. A transaction whose call is refused
-//!    is abandoned: the next opening undoes its writes.
+//! 2. Operations that may change the log or a file run inside of a call ([`crate::opening`]). This
+//!    file enters the calls of commits and rollbacks. The paged engine itself enters the calls of
+//!    its writes. A transaction whose call is refused is abandoned: the next opening undoes its
+//!    writes.
 //! 3. The user's code runs outside of calls: keys and values are converted to bytes before a call,
 //!    and callbacks run after it, on the thread that polls. No reference to the engine's
 //!    transaction is held while the user's code runs.
@@ -46,8 +47,8 @@ use std::time::Instant;
 ///
 /// In the memory engine a transaction that may write validates its reads only when it commits.
 /// Until then its reads may belong to two states; in that case its commit fails with
-/// `Error::Conflict`. So act on the values read only after the commit, even if the transaction
-/// wrote nothing; or read with [`Access::ReadOnly`]; or use
+/// `Error::Conflict`. So wait until the commit has succeeded before you act on the values, even if
+/// the transaction wrote nothing; or read with [`Access::ReadOnly`]; or use
 /// [`Database::transact`](crate::Database::transact), which also validates the reads before it
 /// returns an error.
 pub struct Transaction {
@@ -249,8 +250,8 @@ impl Transaction {
     /// the paged engine the keys and gaps that the iterator has passed are locked: no other
     /// transaction can add, change or remove a key there before this transaction ends. (A few more
     /// entries than were returned may be locked.) In the memory engine another transaction can
-    /// change keys there; then the commit of this transaction fails with `Error::Conflict`, if this
-    /// transaction comes after the other one in the order of commits. A step returns the errors of
+    /// change keys there. If that transaction comes before this one in the order of commits, the
+    /// commit of this one fails with `Error::Conflict`. A step returns the errors of
     /// [`Transaction::get`].
     ///
     /// `keys` may be any [`KeyRange`]: `..` for the whole table, `"a".."b"`, a pair of bounds, or a
@@ -307,9 +308,10 @@ impl Transaction {
     /// `FOR UPDATE SKIP LOCKED`. The iterator waits for no other transaction.
     /// [`Transaction::first_unlocked`] describes the consequences.
     ///
-    /// The range looks at each entry once, even if another transaction has locked it. So a consumer
-    /// begins its next transaction behind the last entry that it got, and begins at the start again
-    /// when it finds no more entries.
+    /// The range looks at each entry once: it does not return to an entry that another transaction
+    /// had locked. A new range looks at the skipped entries again. To avoid this, begin the range
+    /// of the consumer's next transaction behind the last entry that it got, and begin at the start
+    /// when no more entries are found.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -451,7 +453,8 @@ impl Transaction {
     }
 
     /// Rolls back a transaction whose body has failed, and checks that the body's error may be
-    /// returned: the transaction's reads are valid, and as durable as a commit would be.
+    /// returned: the transaction's reads are valid, and the commits that it has read from are as
+    /// durable as its own commit would have to be.
     ///
     /// # Errors
     /// The caller returns this error in place of its own: the conflict that the transaction has

@@ -1,9 +1,10 @@
 //! The storage of a replica: a folder, or simulated devices that crash.
 //!
-//! Any thread may use a place. A crash during the removal of a state's folder `store-N` leaves a
-//! part of the folder under another name. The next opening removes that part. Under the name
-//! `store-N` the part would look like a database that has lost files, so the replica could not be
-//! opened.
+//! Any thread may use a place. The state lies in a folder `store-N`. A received snapshot makes a
+//! folder with another number, and the former folder is then removed. A removal first renames the
+//! folder, so a crash that interrupts the removal leaves the rest under another name. The next
+//! opening removes the rest. Under the name `store-N` the rest would look like a database that has
+//! lost files, so the replica could not be opened.
 
 use crate::error::{Error, Result};
 use crate::types::Types;

@@ -30,8 +30,8 @@ use std::task::{Context, Poll, Waker, ready};
 /// A future that is ready when a position and its dependencies are at a durability. Made by
 /// [`Log::wait_async`](crate::Log::wait_async) and [`Stream::wait_async`].
 ///
-/// The log was asked for that durability when the future was made: dropping the future, polled or
-/// not, does not change what the log does.
+/// The log is asked for that durability when the future is made; polling only tells the caller the
+/// outcome. So dropping the future, polled or not, does not change what the log does.
 ///
 /// A worker thread of the log calls the wakers, one after another. The thread holds no latch of the
 /// log, and never writes or syncs for others. A waker may use the log, wait for it, or drop its
@@ -206,8 +206,9 @@ impl Memory {
         }
         if at.end > seen.requested {
             let core = log.core(at.stream);
-            // A position beyond the end is requested only up to the end, so later pushes of lower
-            // positions must request again.
+            // If `at` lies beyond the reserved frontier, the log serves the request only up to that
+            // frontier. So only that much is noted as requested, and a later push of a position
+            // above that frontier requests again.
             seen.requested = at.end.min(core.frontiers().reserved());
             core.request(at.end, level);
         }
@@ -244,8 +245,8 @@ impl<T> Completions<T> {
     }
 
     /// Queues `payload` until the position and its dependencies are at `durability`, and requests
-    /// that durability from the log. If a position is beyond the end of its stream, the next poll
-    /// returns `payload` with an error.
+    /// that durability from the log. If a position is beyond the end of its stream and `durability`
+    /// is not `Buffered`, `payload` is reported with an error when its turn comes.
     ///
     /// # Panics
     /// If the log does not have the stream of a position.
@@ -299,7 +300,8 @@ impl<T> Completions<T> {
     /// first writes the group, if the group is complete.
     pub fn wait_below_with(&mut self, limit: usize, mut notify: impl FnMut(T, Result<()>)) {
         let limit = limit.max(1);
-        // If committing threads write in the log's protocol, this thread writes now.
+        // With a protocol by which committing threads write (`inline`), this thread now writes the
+        // group, if the group is complete.
         if let Some(stream) = self.asked_of.take() {
             self.log.core(stream).offer();
         }

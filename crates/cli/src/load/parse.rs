@@ -38,7 +38,8 @@ impl Format {
     }
 }
 
-/// Returns the advice of `load` for text with backslashes.
+/// Returns the hint that `katydid load` appends to the message of an error about a backslash; empty
+/// if the escape began as `\x`.
 fn raw_hint(error: &EscapeError) -> &'static str {
     match error {
         EscapeError::Hex => "",
@@ -140,8 +141,9 @@ impl Parser {
                 continue;
             }
             let key = &line[start..end.unwrap_or(line.len())];
+            // `after`: what follows the key and its separator. `before`: the fields before the key, each
+            // with its separator.
             let after = end.map(|end| &line[end + self.separator.len()..]);
-            // The fields before and after the key, with their separators.
             let before = &line[..start];
             let value = match after {
                 Some(after) if before.is_empty() => after.to_vec(),

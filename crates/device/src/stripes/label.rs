@@ -5,13 +5,17 @@
 //!
 //! ```text
 //! katydid stripes 1
-//! set 5f0e... (32 hex digits)   index 0   count 2   unit 524288   state complete   sum ... (16 hex digits)
+//! set 5f0e... (32 hex digits)
+//! index 0
+//! count 2
+//! unit 524288
+//! state complete
+//! sum ... (16 hex digits)
 //! ```
 //!
-//! Each word of the label stands with its value on a line of its own. A file that has parts begins,
-//! in directory 0, with a header of 4 KiB. Only the header's first sector is used, so the header is
-//! never torn. If the header is all zeros, or the file is too short for a header, the file has no
-//! parts. Otherwise the header is:
+//! A file that has parts begins, in directory 0, with a header of 4 KiB. Only the header's first
+//! sector is used, so the header is never torn. If the header is all zeros, or the file is too
+//! short for a header, the file has no parts. Otherwise the header is:
 //!
 //! ```text
 //! "KATYDSTR" | 8 version u32 | 12 zero u32 | 16 set u128 | 32 id u64 | 40 sum u64 | zeros

@@ -52,8 +52,8 @@ impl Users {
         self.count.load(SeqCst)
     }
 
-    /// The transaction that was counted last, if the calling thread counted it and not all
-    /// transactions of the shard have ended.
+    /// The transaction that was counted last, if the calling thread counted it and at least one
+    /// transaction of the shard still uses the table.
     fn of_this_thread(&self) -> Option<TxnId> {
         let is_own = self.count() > 0 && self.thread.load(Relaxed) == thread_number();
         is_own.then(|| TxnId::new(self.last.load(Relaxed)))
@@ -130,8 +130,8 @@ impl MemoryTable {
     }
 
     /// Prevents new users of the table, and waits until no transaction uses it. A caller that gets
-    /// `Closed` calls `reopen` or `dropped` afterwards. Gives up as soon as `is_closing` returns
-    /// true.
+    /// `Closed` calls `reopen` or `dropped` afterwards. The call gives up and returns `Busy` as
+    /// soon as `is_closing` says that the database is being closed.
     pub(crate) fn close(&self, at_most: Duration, is_closing: impl Fn() -> bool) -> Closing {
         let until = Deadline::after(at_most);
         let mut is_ours = false;

@@ -117,8 +117,8 @@ fn explore_a_sequentially_consistent_operation_publishes_its_own_location_only()
         let theirs = Arc::clone(&words);
         let reader = spawn(move || {
             let flag = theirs[1].load(Ordering::Relaxed);
-            // This store comes after the writer's store in the total order, and is to another
-            // location.
+            // If the flag was seen, this store runs after the writer's SeqCst store. But this store
+            // and the load below are to another location, so they acquire nothing from the writer.
             theirs[2].store(1, Ordering::SeqCst);
             theirs[2].load(Ordering::SeqCst);
             (flag, theirs[0].load(Ordering::Relaxed))

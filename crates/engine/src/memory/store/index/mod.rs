@@ -3,9 +3,9 @@
 //! Any thread runs this code. The directory maps lower fences to leaves; the first leaf begins at
 //! the empty key. A thread takes the directory's latch exclusively only to split a full leaf or to
 //! join an empty one with its neighbour. A thread that holds a leaf's latch holds the directory's
-//! latch shared. No thread waits for a transaction under these latches. These latches have rank 6,
-//! in this order: the directory's latch, then that of one leaf, then that of a shard of the hash
-//! table or of a chain.
+//! latch shared. No thread waits for a transaction under these latches. These latches have rank 6.
+//! A thread takes them in this order: the directory's, one leaf's, one shard's of the hash table,
+//! one chain's.
 
 mod fence;
 mod leaf;
@@ -39,7 +39,7 @@ pub(super) enum Reached {
     Fence(Key),
 }
 
-/// Error: a transaction with this later timestamp has found the key's gap empty.
+/// Error: the key's gap was found empty at this timestamp, which is later than the writer's.
 #[derive(Debug)]
 pub(super) struct GapRead(pub(super) Timestamp);
 
@@ -83,8 +83,8 @@ impl Index {
         self.points.get(hash, key)
     }
 
-    /// Loads versions that recovery has read; see [`Points::load`]. Their keys are not in the
-    /// ordered index before `put_in_order`.
+    /// Loads versions that recovery has read; see [`Points::load`]. The ordered index gets their
+    /// keys only when recovery calls `Index::put_in_order` (`ordering.rs`).
     pub(super) fn load(
         &self,
         found: &[RecoveredVersion<'_>],
@@ -202,9 +202,10 @@ impl Index {
         }
     }
 
-    /// Adds to `out` those records of an interval that lie in its lowest leaf. Also raises the
-    /// `rts` of the leaf's gaps in the interval to `rts`. The call does both under one latch, so
-    /// each key is either found now, or inserted only at a later timestamp.
+    /// Adds to `out` those records of an interval that lie in its lowest leaf. Also raises the read
+    /// timestamps of those gaps of the leaf that lie in the interval to at least `rts`. The call
+    /// does both under one latch, so each key is either found now, or inserted only at a later
+    /// timestamp.
     pub(super) fn pass(
         &self,
         from: Bound<&[u8]>,
