@@ -1,8 +1,8 @@
 //! Calls of a client: finding the leader, sending the call, and sending it again after a failure.
 //!
 //! This code runs in tasks of a runtime that the client or a simulation owns. All calls to a
-//! replica share one connection. A call that fails, or that gets no reply in time, makes later calls
-//! use a new connection; the calls that are under way on the old one keep it until they end.
+//! replica share one connection. A call that fails, or that gets no reply in time, makes later
+//! calls use a new connection; the calls that are under way on the old one keep it until they end.
 //! Invariants:
 //!
 //! 1. A write is sent again only under its id, so it is applied at most once, however often it is

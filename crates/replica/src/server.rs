@@ -7,10 +7,10 @@
 //! is bounded for each connection. The decoder buffers at most about one frame
 //! ([`PAYLOAD_BYTES_MAX`]). A connection for calls of a replica or for a snapshot has one decoded
 //! message at a time. A client's connection runs many calls at a time. The calls that are not
-//! answered have at most [`CALLS_BYTES_MAX`] bytes, as [`call_bytes`] counts them, and one more call
-//! waits for room. A connection for appends decodes appends ahead of Raft. The appends that Raft
-//! has not answered have at most [`APPENDS_BYTES_MAX`] bytes as frames. There are at most 131 of
-//! them: 1 waits for the channel, 64 are in the channel, and openraft has taken at most 66. When
+//! answered have at most [`CALLS_BYTES_MAX`] bytes, as [`call_bytes`] counts them, and one more
+//! call waits for room. A connection for appends decodes appends ahead of Raft. The appends that
+//! Raft has not answered have at most [`APPENDS_BYTES_MAX`] bytes as frames. There are at most 131
+//! of them: 1 waits for the channel, 64 are in the channel, and openraft has taken at most 66. When
 //! the accepting task ends, all connections end.
 
 use crate::client_message::{ClientCall, ClientHello, ClientReply, NumberedCall, NumberedReply, ROWS_BYTES};

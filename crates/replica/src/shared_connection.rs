@@ -3,11 +3,11 @@
 //! Tasks of one runtime use a connection. Each call has a number and waits for the reply with this
 //! number; one task sends the calls and passes the replies on. Invariants:
 //!
-//! 1. No number is used twice on a connection, so the reply to a call that has stopped waiting never
-//!    answers another call.
+//! 1. No number is used twice on a connection, so the reply to a call that has stopped waiting
+//!    never answers another call.
 //! 2. When the connection ends, each call that has no reply gets an error.
-//! 3. Calls that are queued at the same time are sent together, and so are replies: under load, many
-//!    calls cost one system call.
+//! 3. Calls that are queued at the same time are sent together, and so are replies: under load,
+//!    many calls cost one system call.
 
 use crate::client_message::{ClientCall, ClientReply, NumberedCall, NumberedReply};
 use crate::frame::{Frame, FrameError, PAYLOAD_BYTES_MAX};

@@ -141,8 +141,8 @@ impl Parser {
                 continue;
             }
             let key = &line[start..end.unwrap_or(line.len())];
-            // `after`: what follows the key and its separator. `before`: the fields before the key, each
-            // with its separator.
+            // `after`: what follows the key and its separator. `before`: the fields before the key,
+            // each with its separator.
             let after = end.map(|end| &line[end + self.separator.len()..]);
             let before = &line[..start];
             let value = match after {

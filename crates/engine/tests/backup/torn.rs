@@ -21,7 +21,7 @@ struct Tearing {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How many reads of each page, from the first on, return it torn.
+    /// Number of reads of each page, from the first on, that return it torn.
     times: AtomicU64,
     /// Reads of each page so far.
     reads: Mutex<HashMap<u64, u64>>,

@@ -11,7 +11,7 @@
 //! | 0 | no thread leads, none waits, nothing is requested |
 //! | `LED` | a thread holds the baton |
 //! | `LED`, request bits | the baton is held, and a write or sync is requested |
-//! | `LED`, a [`Waiter`]'s address, perhaps request bits | the baton is held, and waiters have arrived; perhaps a write or sync is requested |
+//! | `LED`, a [`Waiter`]'s address, perhaps request bits | held, waiters, perhaps requests |
 //!
 //! The address leads to a stack of the waiters that have arrived since the leader last looked.
 //!

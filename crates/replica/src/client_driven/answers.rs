@@ -18,7 +18,7 @@
 //! | lock | guards | order |
 //! |---|---|---|
 //! | `sessions` | the map, while an entry is looked up | last; an `Entry` may be held |
-//! | an `Entry` | one session's last answer, while its transaction runs | before the engine's locks |
+//! | an `Entry` | a session's last answer, while its transaction runs | before the engine's locks |
 
 use katydid::{Database, Error, Table, Transaction};
 use parking_lot::Mutex;
