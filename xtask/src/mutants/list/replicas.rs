@@ -171,8 +171,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a call goes on after its client has disconnected",
         file: "crates/replica/src/server.rs",
-        old: "_ = wire.next() => return Err(LinkError::Closed),",
-        new: "() = std::future::pending() => return Err(LinkError::Closed),",
+        old: "frame = from.next() => frame.ok_or(LinkError::Closed)??,",
+        new: "frame = from.next() => match frame {\n                    Some(frame) => frame?,\n                    None => std::future::pending().await,\n                },",
         tests: MEMBERS,
     },
     Mutant {
