@@ -357,7 +357,7 @@ fn crashes_beside_background_threads(engine: EngineKind) {
 
 fn some_steps_of_many(engine: EngineKind, background: Background, first: u64, crashes: usize) {
     let log = common::log();
-    let seeds = if log.in_nvram() { 1 } else { some(engine, 8, 6) };
+    let seeds = if log.in_nvram() { 1 } else { some(engine, 6, 4) };
     for seed in common::seeds(first, seeds, 2) {
         let workload = Workload { engine, log, seed, units: 120, background };
         let steps = workload.steps();

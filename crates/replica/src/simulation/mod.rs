@@ -94,12 +94,12 @@ fn seeds(first: u64, count: u64, mix: impl Fn() -> Option<Mix>) {
 
 #[test]
 fn clusters_under_faults_keep_what_they_acknowledged() {
-    seeds(0, 100, || None);
+    seeds(0, 60, || None);
 }
 
 #[test]
 fn voters_that_lose_power_keep_their_votes() {
-    seeds(10_000, 50, || Some(Mix::elections()));
+    seeds(10_000, 30, || Some(Mix::elections()));
 }
 
 #[test]
