@@ -99,8 +99,8 @@ impl Directory for CaughtDirectory {
     }
 
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
-        // The call may create the subdirectory. After a panic its name may not be durable, as after
-        // a failed sync of the directory.
+        // The call may create the subdirectory, and a panic may leave the new name not durable. So
+        // the verb is that of a failed sync of the directory, which shuts the gate.
         caught(Verb::SyncDirectory, name, || self.inner.subdirectory(name))
     }
 
@@ -127,7 +127,8 @@ impl File for CaughtFile {
             self.inner.read_many(reads);
             Ok(())
         });
-        // After a panic no read counts, because an outcome may have been set before the panic.
+        // After a panic all reads count as failed, because the code may have set an outcome before
+        // it had read the bytes.
         if let Err(panicked) = made {
             reads.iter_mut().for_each(|read| read.outcome = Err(panicked.clone()));
         }

@@ -1,5 +1,5 @@
-//! A large piece of aligned memory that buffers share, and that is freed when the last of these
-//! buffers is dropped.
+//! A large block of aligned memory, divided into pieces: each piece is the memory of one buffer.
+//! The chunk is freed when neither the slab nor a buffer refers to it.
 //!
 //! Any thread may call this code. This code asks the kernel to back a large chunk with huge pages;
 //! the kernel may ignore the request.
@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 /// Bytes of a huge page, on a processor that has huge pages.
 const HUGE_PAGE: usize = 2 << 20;
-/// Memory that pieces lie in.
+/// The memory of several buffers.
 pub(crate) struct Chunk {
     base: NonNull<u8>,
     layout: Layout,
@@ -24,7 +24,7 @@ unsafe impl Send for Chunk {}
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
-    /// Allocates `bytes` bytes, which are not zeroed. `bytes` is not 0.
+    /// Allocates `bytes` bytes, which are not zeroed. `bytes` must not be 0.
     pub(crate) fn new(bytes: usize) -> Self {
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
         let layout = Layout::from_size_align(bytes, align).expect("length of a chunk fits the address space");

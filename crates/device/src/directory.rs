@@ -1,7 +1,8 @@
 //! The two traits through which all other crates store bytes: a flat directory of files, and a
 //! file.
 //!
-//! Rules for every implementation:
+//! Rules for every implementation. Files in memory are an exception from rules 1 to 3: they end
+//! with the process.
 //!
 //! 1. Bytes written with [`WriteMode::Written`] survive a crash of this process, but a crash of the
 //!    machine may lose them, tear them at multiples of 512 bytes, or reorder them until a later
@@ -52,9 +53,9 @@ impl Method {
         }
     }
 
-    /// Returns whether a durable write is the cheap way to make bytes durable: a write that
-    /// bypasses the page cache is durable by itself and waits for no other bytes. With other
-    /// methods, write and then call [`File::sync`].
+    /// Returns whether a durable write ([`WriteMode::Durable`]) is the cheap way to make bytes
+    /// durable. This holds for methods that bypass the page cache: their durable writes wait for no
+    /// other bytes. With other methods, write and then call [`File::sync`].
     pub fn durable_writes(self) -> bool {
         match self {
             Method::Buffered => false,
@@ -165,7 +166,8 @@ pub trait Directory: Send + Sync + Debug {
     /// Locks the directory for reading: no process can take [`Directory::lock`] meanwhile. Fails
     /// with `Cause::Locked` if a process holds that lock. In a directory of files this call writes
     /// nothing, and several processes may lock for reading at once; a directory that no process
-    /// ever locked stays unguarded. Other kinds of directories take their ordinary lock.
+    /// ever locked has no lock file, so it stays unguarded. Other kinds of directories take their
+    /// ordinary lock.
     fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
         self.lock()
     }
@@ -177,8 +179,8 @@ pub trait Directory: Send + Sync + Debug {
     /// zeros, durably and all or nothing. A region is listed like a file. While a handle of it
     /// exists, a second opening fails with `Cause::Locked`.
     ///
-    /// A store to a region cannot fail. So gates, watches, added delays and stripes do not apply to
-    /// regions.
+    /// A store to a region is no call, and cannot fail. So gates, watches and added delays do not
+    /// apply to stores, and a region is never striped.
     fn nvram(&self, name: &str, _bytes: u64, _want: Persistence) -> Result<Arc<NvRegion>> {
         Err(Error::from_io(Verb::Map, name, io::ErrorKind::Unsupported.into()))
     }

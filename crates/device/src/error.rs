@@ -1,6 +1,6 @@
 //! Errors of the device layer: the operation, its subject, and the cause of the failure.
 //!
-//! All device calls have one error type. The type is `Clone` because the gate latches the first
+//! All device calls have one error type. The type is `Clone` because the gate keeps the first
 //! failure and hands it to every later caller.
 
 use crate::id::Id;
@@ -178,8 +178,8 @@ pub enum NvramFault {
     /// No region can have this number of bytes: it is not a multiple of a cache line, or zero, or
     /// more than can be mapped.
     Bytes(u64),
-    /// The caller asked for real persistence, but the file system, which is of this kind, does not
-    /// map files with `MAP_SYNC`.
+    /// The caller asked for real persistence, but the file system does not map files with
+    /// `MAP_SYNC`. The field is the kind of the file system, or `memory`.
     NoDax(&'static str),
     /// The caller asked for real persistence, and this processor has no instruction for it.
     NoInstruction,

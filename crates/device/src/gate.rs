@@ -8,21 +8,22 @@
 //!
 //! Invariants:
 //!
-//! 1. The first failure of a write, a sync or a directory sync is latched for good. A preparation
-//!    counts as such a failure if it failed for any reason but a lack of room, or if its sync
-//!    failed for any reason. The opening of a file counts as such a failure if its sync failed.
+//! 1. The first failure of a write, a sync or a directory sync shuts the gate for good. A failed
+//!    preparation shuts it too, unless the preparation found no room before its sync. A failed
+//!    opening of a file or subdirectory shuts it only if the failure was that of a sync.
 //! 2. A shut gate refuses every new write, sync, preparation, truncation, creation, rename,
 //!    removal, mapping of NVRAM and taking of the directory's lock. Reads, lengths and listings go
 //!    on. A shut gate opens a file for reading only.
-//! 3. A sync, or a durable write, that ended after the gate was shut does not report success,
-//!    whatever the device said.
+//! 3. A sync, a durable write or a preparation that ended after the gate was shut does not report
+//!    success, whatever the device said.
 //! 4. Only one call at a time is in a sync of the page cache of one open file. The kernel reports a
 //!    write-back error once for each open file, to the sync that comes first. Without this rule a
-//!    second sync at the same time could see success before the first one has latched the failure.
-//! 5. A call that panics counts as failed (`caught.rs`): its failure is latched like any other.
-//! 6. A closed gate refuses the calls that a shut gate refuses. [`Gate::close`] returns when the
-//!    calls that were inside have returned, so no call is under way when a directory's lock is
-//!    released afterwards (`gate/calls.rs` counts the calls).
+//!    second sync at the same time could see success before the first one has shut the gate.
+//! 5. A call that panics counts as failed (`caught.rs`), and shuts the gate if another failure of
+//!    this call would.
+//! 6. A closed gate refuses the calls that a shut gate refuses. [`Gate::close`] waits until the
+//!    calls inside have returned, and then releases the directory's lock, so no call is under way
+//!    at the release (`gate/calls.rs` counts the calls).
 //!
 //! A directory has one gate, made where it is opened: a database hands its gate down to its log.
 //! Gates may also stand in series. Each of them counts the calls that pass it and is closed
@@ -30,7 +31,7 @@
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `first` (a `OnceLock`) | the first failing caller, once | every call, before the device's call and, if it acknowledges, after it | release by `set`, acquire by `get`: a thread that sees the gate shut sees the whole cause |
+//! | `first` (a `OnceLock`) | the first failing caller, once | every call that a shut gate refuses: before the device's call and, under invariant 3, after it | release by `set`, acquire by `get`: a thread that sees the gate shut sees the whole cause |
 //!
 //! `turn` (leaf rank, held across a sync) is the latch of invariant 4. Aligned durable writes past
 //! the page cache do not take this latch, because their errors come back with the write itself
@@ -52,8 +53,8 @@ use std::fmt;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// A latch of the first failure, for everything opened through one directory. Clones are the same
-/// gate.
+/// Remembers the first failed write or sync of everything opened through one directory, and refuses
+/// later calls. Clones are the same gate.
 #[derive(Clone, Default)]
 pub struct Gate {
     shared: Arc<Shared>,
@@ -261,8 +262,8 @@ impl GatedFile {
         self.gate.check(verb, || self.name.clone())
     }
 
-    /// Returns whether a write goes through the page cache. All writes do, except those of direct
-    /// files that are aligned as a whole.
+    /// Returns whether a write goes through the page cache. Every write does, except a write to a
+    /// direct file whose offset and total length are aligned.
     fn is_cached(&self, parts: &[IoSlice<'_>], offset: u64) -> bool {
         let block = self.inner.alignment() as u64;
         let total: u64 = parts.iter().map(|part| part.len() as u64).sum();

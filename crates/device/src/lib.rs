@@ -1,5 +1,5 @@
 //! Storage for bytes: files, memory, a simulated device that crashes on demand, and the gate that
-//! latches the first failure.
+//! refuses calls after the first failure.
 //!
 //! Nothing here knows what a log record or a page is. Everything above stores bytes through
 //! [`Directory`] and [`File`].
@@ -11,7 +11,7 @@
 //! | [`DelayedDirectory`] | any directory with an added delay, for the papers' experiments |
 //! | [`StripedDirectory`] | several directories used as one, with large files spread over all |
 //! | [`OverlayDirectory`] | any directory, left unchanged: writes go to memory |
-//! | [`Gate`] | stands in front of any directory: latches the first failure |
+//! | [`Gate`] | stands in front of any directory: refuses calls after the first failed write or sync |
 //! | [`Watch`] | stands in front of any directory: reports calls that take too long |
 //! | [`SimDevice`] | crashes, faults and stalls from a seed |
 //!

@@ -4,8 +4,8 @@
 //! other.
 //!
 //! Latches (leaf ranks, taken in this order): `names` guards which file a name means; `chunks`
-//! guards the length and the list of chunks (exclusively only to grow or cut); each chunk's own
-//! latch guards its bytes.
+//! guards the length and the list of chunks (taken exclusively only to grow or cut); each chunk's
+//! own latch guards its bytes.
 //!
 //! Invariants:
 //!

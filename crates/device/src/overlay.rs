@@ -6,7 +6,7 @@
 //!
 //! 1. The overlay asks the directory beneath only for names, lengths and bytes, and creates, writes
 //!    and removes nothing in it. An overlay that guards the directory beneath
-//!    ([`OverlayDirectory::guarding`]) also takes its lock, for reading.
+//!    ([`OverlayDirectory::guarding`]) also takes that directory's lock, for reading.
 //! 2. A file shows the bytes that were written through the overlay. Elsewhere it shows the bytes
 //!    beneath up to `shown`, and zeros from there on.
 //!

@@ -4,7 +4,8 @@
 //! The slab asks the kernel to back its chunks with huge pages. A thread that goes from page to
 //! page all over a cache spends much of its time on address translation, under a hypervisor more
 //! than elsewhere. The kernel may ignore the advice. A chunk's memory is touched as its pieces are
-//! handed out, and freed when the last of them is dropped.
+//! handed out. It is freed when the last of its pieces is dropped, unless the slab still hands out
+//! pieces of the chunk.
 //!
 //! Invariants:
 //!

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// time a thread outside the run may wake one of them.
 pub const STUCK: Duration = Duration::from_secs(20);
 
-/// Number of events after which a run counts as endless.
+/// Number of events after which a run counts as endless, so that the process aborts.
 const EVENTS_MAX: u64 = 5_000_000;
 
 /// Number of calls of [`pause`] and [`pause_between`] in one turn after which the thread hands the
@@ -366,8 +366,8 @@ impl Scheduler {
         let mut state = self.event(own, "ends");
         state.threads[own] = Thread::Done;
         self.hand_on(&mut state, None);
-        // Destructors at a thread's end may take latches, so no thread ends before all tasks have
-        // ended.
+        // Destructors at a thread's end run outside the scheduler and may take latches, so no
+        // thread ends before all tasks have ended.
         while state.threads.iter().any(|thread| *thread != Thread::Done) {
             state = self.turns[own].wait(state).unwrap_or_else(PoisonError::into_inner);
         }

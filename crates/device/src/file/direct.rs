@@ -1,12 +1,12 @@
 //! A file that is read and written past the page cache (`O_DIRECT`). Durable writes carry
 //! `RWF_DSYNC`.
 //!
-//! The file is open twice: direct for aligned calls, and buffered for calls whose offset or total
-//! length is no multiple of 4,096. The kernel keeps the two views coherent. A direct write first
-//! writes out and then drops the cached pages of its range. A direct read first writes out the
-//! cached pages of its range. Direct and buffered writes both take the inode's latch. If offset and
-//! total length are aligned but a part is not, the write goes through an aligned bounce buffer, so
-//! that frequent writes stay out of the page cache.
+//! The file is open twice: direct, and buffered for writes whose offset or total length is no
+//! multiple of 4,096. The kernel keeps the two views coherent. A direct write first writes out and
+//! then drops the cached pages of its range. A direct read first writes out the cached pages of its
+//! range. Direct and buffered writes both take the inode's latch. If offset and total length of a
+//! write are aligned but a part is not, the write goes through an aligned bounce buffer, so that
+//! frequent writes stay out of the page cache. An unaligned read goes through a bounce buffer too.
 
 use super::handle::{Handle, PIECE_BYTES};
 use crate::aligned::{ALIGNMENT, AlignedBuffer};

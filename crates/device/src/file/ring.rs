@@ -10,15 +10,15 @@
 //! 1. [`drive`] returns only when the kernel is done with everything that was submitted, whatever
 //!    failed meanwhile: until then the kernel uses the caller's memory. Nothing between submission
 //!    and that point panics.
-//! 2. A ring that refused a call is dropped and never used again, so the entries that the kernel
-//!    had not taken by then are never run.
+//! 2. A ring whose system call failed is dropped and never used again, so the entries that the
+//!    kernel had not taken by then are never run.
 //! 3. Writes and reads carry `RWF_NOWAIT`. The kernel hands back a write or read that it cannot
 //!    start at once (a file that grows, blocks not yet allocated, a full queue of the device).
-//!    Without this flag the kernel would give it to a worker thread that outlives the call. So an
-//!    idle file has no thread, no timer and no wake-up.
-//! 4. Pieces and reads that were handed back, cut short or never submitted are left to the caller's
-//!    ordinary way of writing and reading. A piece or read that failed is an error and is not tried
-//!    again.
+//!    Without this flag the kernel would give it to a worker thread that outlives the call. With
+//!    the flag, an idle file has no thread, no timer and no wake-up.
+//! 4. Pieces and reads that were handed back, refused, cut short or never submitted are left to the
+//!    caller's ordinary way of writing and reading. Any other failure of a piece or read is an
+//!    error, and the piece or read is not tried again.
 
 use crate::directory::WriteMode;
 use io_uring::{IoUring, opcode, squeue, types};
@@ -35,8 +35,8 @@ const WRITE_DEPTH: usize = 8;
 const READ_DEPTH: u32 = 32;
 /// Bytes of a piece. Pieces are small in debug builds, so that the writes of tests have many
 /// pieces. Pieces are large in release builds, because a device that cannot write through its cache
-/// empties the cache after each durable piece. Measured on such a device, a write of 1 MiB took 1.2
-/// times as long as a plain write if it had two pieces, and 1.7 times as long if it had eight.
+/// empties the cache after each durable piece. Measured on such a device, a write of 1 MiB in two
+/// pieces took 1.2 times as long as a plain write, and in eight pieces 1.7 times as long.
 const PIECE_BYTES: usize = if cfg!(debug_assertions) { 16 << 10 } else { 512 << 10 };
 /// Maximum number of parts that the kernel takes in one piece.
 const PARTS_MAX: usize = 1024;
@@ -83,8 +83,8 @@ impl Verdict {
             Some(done) if done >= 0 && done as usize >= bytes => Verdict::Whole,
             Some(done) if done >= 0 => Verdict::After(done as usize),
             Some(error) => match Errno::from_raw_os_error(error.wrapping_neg()) {
-                // The kernel began no part of the call, or not all of it: nothing was promised, and
-                // nothing is lost.
+                // The kernel stopped the call before its end and promised nothing, so the caller
+                // makes the whole call again.
                 Errno::AGAIN | Errno::INTR | Errno::CANCELED => Verdict::After(0),
                 Errno::OPNOTSUPP | Errno::INVAL => Verdict::Refused,
                 errno => Verdict::Failed(errno),
@@ -301,8 +301,8 @@ unsafe fn drive(
             // SAFETY: the kernel uses what the entry names until its completion, and this function
             // returns only after the completion of all that the kernel took (invariant 1).
             if unsafe { ring.submission().push(&entry.user_data(nth)) }.is_err() {
-                // The ring is larger than any depth, so it has room. If it had none, this entry
-                // would be left to the caller.
+                // No depth exceeds the number of entries of a ring, so the ring has room. If it had
+                // none, this entry would be left to the caller.
                 break;
             }
             pushed += 1;

@@ -1,8 +1,8 @@
 //! A direct file that uses rings of the kernel: for the pieces of an aligned write, and for several
 //! aligned reads at once.
 //!
-//! Every other call, and each piece or read that a ring hands back, is done as on a direct file: a
-//! short write or read is continued, and an unaligned one goes through the page cache.
+//! Every other call, and each piece or read that a ring hands back, is done as on a direct file
+//! (`direct.rs`).
 
 use super::direct::{DirectFile, is_aligned, is_aligned_slice};
 use super::ring::{Failed, RingSupport, Rings, Verdict};

@@ -21,7 +21,7 @@
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `state`: bit 0 is set once closed, the rest counts calls inside in steps of [`CALL`] | each call when it enters and when it leaves; `close` sets bit 0, for good | the same operations: each is one read-modify-write, and acts on what it found | acquire and release: the thread that finds the count at 0 sees everything that the calls did |
+//! | `state`: bit 0 is set once closed, the rest counts calls inside in steps of [`CALL`] | each call when it enters and when it leaves; `close` sets bit 0, for good | the same operations: each is one read-modify-write, and acts on what it found; `is_closed` | acquire and release: the thread that finds the count at 0 sees everything that the calls did |
 //!
 //! Why no call slips through: the operations on `state` have one order. A call whose addition comes
 //! before `close`'s bit is in the count that `close` finds, so `close` waits for it. A call whose
@@ -33,7 +33,7 @@
 //! | leaves while other calls are inside | - | - |
 //! | leaves as the last call | - | finds exactly bit 0 and itself, takes `end`, releases the locks, notifies |
 //! | `close` finds the count at 0 | - | releases the locks itself |
-//! | `close` finds calls inside | - | has put its lock into `end` before the bit, and waits for `drained` under `end`: the last call cannot notify between these two steps |
+//! | `close` finds calls inside | - | holds `end` from before the bit until it waits for `drained`, and has put its lock into `end`: the last call cannot notify in between |
 //!
 //! `end` is a leaf latch. A crash leaves nothing: the kernel releases the locks of a process that
 //! ends.

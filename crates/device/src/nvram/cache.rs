@@ -156,7 +156,7 @@ impl Instruction {
             // The first line is written back by the given address, because the bytes before it need
             // not be mapped.
             let at = (nth * line).saturating_sub(within);
-            // SAFETY: `at` lies before the end, because line `nth` begins before it.
+            // SAFETY: `at` does not lie past the end, because line `nth` begins before the end.
             unsafe { self.write_back(address.add(at)) };
         }
     }

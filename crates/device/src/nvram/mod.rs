@@ -4,7 +4,7 @@
 //! | region | for | a killed process leaves | a crash of the machine leaves |
 //! |---|---|---|---|
 //! | [`NvRegion::open`] on a DAX file system | real NVRAM | everything | what was persisted |
-//! | [`NvRegion::open`] anywhere else | emulation, best in `/dev/shm` | everything | nothing |
+//! | [`NvRegion::open`] anywhere else | emulation, best in `/dev/shm` | everything | anything: no byte is promised |
 //! | [`NvRegion::memory`] | benchmarks and tests without files | nothing | nothing |
 //! | [`SimNvram::region`] | crashes from a seed | everything | what was persisted; the seed decides the rest |
 //!

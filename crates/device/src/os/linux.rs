@@ -7,8 +7,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
-/// Flags of a mapping whose bytes are durable once their cache lines are written back: the kernel
-/// refuses the mapping if they would not be.
+/// Flags of a mapping whose bytes are durable once they are persisted. The kernel refuses such a
+/// mapping of a file whose memory cannot promise this.
 pub(crate) const MAP_SYNC: Option<MapFlags> = Some(MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC));
 
 /// Writes at `offset`, waits until the bytes are durable, and returns how many were written.

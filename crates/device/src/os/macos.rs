@@ -13,7 +13,7 @@ use std::io::IoSlice;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
-/// None: no mapping has bytes that are durable once their cache lines are written back.
+/// None: no mapping has bytes that are durable once they are persisted.
 pub(crate) const MAP_SYNC: Option<MapFlags> = None;
 
 /// Writes nothing and returns `OPNOTSUPP`, because no write is durable when it returns. The caller

@@ -2,9 +2,9 @@
 //! functions.
 //!
 //! Any thread may call this code. The functions keep no state and repeat no call; the callers
-//! repeat interrupted calls by [`retry`]. Only this module may name a call that just one system
-//! has, apart from the files that only one system compiles (`file/direct.rs`, `file/ring.rs`,
-//! `file/uring.rs`: Linux; `windows/`).
+//! repeat interrupted calls by [`retry`]. Outside this module, only code that is compiled for one
+//! system may name a call that just one system has (Linux: `file/direct.rs`, `file/ring.rs`,
+//! `file/uring.rs`, parts of `file/past_cache.rs` and `chunk.rs`; Windows: `windows/`).
 //!
 //! Invariant: after `sync_data` or `sync_all` the bytes survive a power failure. If the ordinary
 //! sync of a system promises less, the system's file makes a stronger call, and returns an error on

@@ -8,7 +8,7 @@ use crate::directory::Method;
 const CLEARLY: f64 = 0.8;
 /// Share of the best rate at which a write is large enough, or a depth great enough.
 const NEARLY: f64 = 0.8;
-/// Factor by which twice as many writes in flight must raise the rate to be worth it.
+/// Least factor by which a doubling of the writes in flight must raise the rate.
 const WORTH: f64 = 1.25;
 
 /// Returns the cheapest of the methods that are clearly cheaper than [`Method::Direct`], or

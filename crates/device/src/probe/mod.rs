@@ -90,7 +90,7 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Bytes of the smallest write a log makes.
+    /// Bytes of the smallest write that a log makes.
     pub const SMALL: usize = 4 << 10;
     /// Bytes of a write that a busy log makes.
     pub const LARGE: usize = 256 << 10;

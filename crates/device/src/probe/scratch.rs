@@ -160,7 +160,8 @@ impl Scratch {
     }
 
     /// Makes durable writes. Each thread writes one block after the other in its own part of the
-    /// file, and begins again at the part's start if the state of the blocks allows.
+    /// file; in the state [`FileState::Appended`] all threads write at the file's end. In the state
+    /// [`FileState::Overwritten`] a thread begins again at the start of its part.
     ///
     /// # Errors
     /// Those of the device; `InvalidInput` if the file does not support the method, or is too small

@@ -18,9 +18,10 @@ pub enum Fault {
     /// An I/O error after the first sectors of the write took effect (un-synced). The field is
     /// their number; 0 has the effect of [`Fault::Io`].
     ShortWrite(u64),
-    /// The write takes effect and its sync fails. Each dirty sector has reached the device or is
-    /// lost. No later sync writes a lost sector to the device, although reads return it until the
-    /// cache is dropped.
+    /// The sync of a durable write, a preparation or a sync call fails, after the write or
+    /// preparation took effect. Each dirty sector has reached the device or is lost. No later sync
+    /// writes a lost sector to the device, although reads return it until the cache is dropped. A
+    /// write that is not durable changes nothing.
     SyncIo,
     /// The device crashes at this call, as by [`SimDevice::crash_at`](crate::SimDevice::crash_at).
     Crash,

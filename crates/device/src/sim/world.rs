@@ -8,7 +8,8 @@
 //! Invariants:
 //!
 //! 1. Every call that changes the device takes exactly one step, numbered from 0 in the order the
-//!    calls got the latch. Dropping the cache of a file (`drop_cache`) takes no step.
+//!    calls got the latch. Exceptions, which take no step: dropping the cache of a file
+//!    (`drop_cache`), and removing a region of NVRAM.
 //! 2. The step at which the device crashes takes effect without being synced, so the crash may undo
 //!    it. No later step takes effect.
 //! 3. `used` is the sum of the lengths of all files that a name or an open handle still reaches.
@@ -143,7 +144,7 @@ impl Shared {
         Ok(world)
     }
 
-    /// Takes the latch for a call that moves bytes; waits first while the device is stalled.
+    /// Takes the latch for a call that a stall holds up; waits first while the device is stalled.
     /// `write` describes the bytes of a write.
     pub(super) fn enter(
         &self,

@@ -13,8 +13,8 @@
 //! 2. A task is in the queue or with the thread that took it out, never both. Each task is reported
 //!    to its group exactly once.
 //!
-//! Latches (leaf ranks): `state` guards the queue and the count of sleepers; each group's own latch
-//! guards its outcome. Neither is held during a call.
+//! Latches (leaf ranks): `state` guards the queue and the count of sleepers; `threads` guards the
+//! threads' handles; each group's own latch guards its outcome. None is held during a call.
 
 use crate::error::{Error, Result};
 use crate::gate::Caller;

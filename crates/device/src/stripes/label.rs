@@ -1,5 +1,5 @@
-//! Labels of a set's directories, and the header that says which bytes of a file are in its parts:
-//! encoding and decoding. Pure functions.
+//! Labels of a set's directories, and the header that says which parts belong to a file: encoding
+//! and decoding. Pure functions.
 //!
 //! Each directory of a set holds a label, a text file named `STRIPES`:
 //!
@@ -32,7 +32,7 @@ const TITLE: &str = "katydid stripes ";
 const MAGIC: &[u8; 8] = b"KATYDSTR";
 /// Bytes of the header, which precedes a file's first byte in directory 0.
 pub(super) const HEADER_BYTES: u64 = 4096;
-/// Bytes of a header that are read and checked.
+/// Bytes of a header that are checked.
 const SEALED_BYTES: usize = 48;
 /// Longest label in bytes.
 pub(super) const LABEL_BYTES_MAX: usize = 512;

@@ -3,7 +3,7 @@
 //!
 //! Any thread may call this code. Only the first directory has the names of files. A file lies
 //! there until it grows beyond one unit. Then it gets parts in the other directories, under a
-//! number that its first block holds ([`label`]). No other file ever had this number. So creating,
+//! number that its first block holds ([`label`]). No other file has this number. So creating,
 //! renaming and removing a file is atomic, as in one directory, and a file's parts are found by any
 //! of its names.
 //!
@@ -20,11 +20,11 @@
 //!    and the last before the set is used. A directory that is not empty gets no label.
 //! 4. A call that promises durability returns only when its bytes and names are durable in every
 //!    directory that it touches.
-//! 5. A set can be open more than once, in one process and in several. Only the opening that has
-//!    the lock of the directory makes and removes parts; the others are refused with
-//!    `Cause::Locked`. An opening without the lock takes it for as long as it makes the parts of
-//!    one file. When an opening has taken the lock anew, it collects garbage and looks for the next
-//!    number again ([`owner`]).
+//! 5. A set can be open more than once, in one process and in several. Only an opening that has the
+//!    lock of the directory makes and removes parts. An opening without the lock takes it for as
+//!    long as it makes the parts of one file, or fails with `Cause::Locked` if another opening has
+//!    it. After an opening has taken the lock anew, it collects garbage and looks for the next
+//!    number before it makes parts ([`owner`]).
 //! 6. A file that is opened to be changed has parts only if its header names them durably: the
 //!    header is synced, its cached bytes are dropped, and it is read again. A process may have died
 //!    after it wrote the header and before the header was durable, or the header's sync may have

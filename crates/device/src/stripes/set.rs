@@ -213,7 +213,8 @@ impl Set {
         id.map(|id| self.open_parts(id, method)).transpose()
     }
 
-    /// Returns the parts that another handle has given to a file since this one was opened, if any.
+    /// Returns the parts that another handle has given to a file since the caller's handle was
+    /// opened, if any.
     pub(super) fn parts_of(
         &self,
         first: &dyn File,

@@ -135,7 +135,7 @@ impl Lines {
                     kept[..count].copy_from_slice(&self.newest(*index)[..count]);
                     left -= count;
                 }
-                // A word is stored whole or not at all.
+                // A word is stored whole or not at all, so `Trash` is the same as `Random`.
                 Survival::Random | Survival::Trash => {
                     let whole = rng.bool();
                     let mut from = None;
