@@ -4,8 +4,9 @@
 //! 1. The process of a turn writes a line for each workload that has ended, and then perhaps a line
 //!    with a failure. A process that dies without such a line has failed too.
 //! 2. The folder of the store is removed when the process has ended.
-//! 3. With a limit of memory the process is in a control group of its own from before it opens the
-//!    store. The pages of files that it reads and writes count against the limit.
+//! 3. If memory is limited, the parent puts the process into a control group of its own before the
+//!    process opens the store. The pages of files that the process reads and writes count against
+//!    the limit.
 
 use super::group::LimitedGroup;
 use super::settings::{Case, Settings};

@@ -97,8 +97,8 @@ pub enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StripesFault {
-    /// The directory has no label although the set is complete: it is the wrong directory, or was
-    /// emptied.
+    /// The directory has no label, although the label of another directory shows that it should
+    /// have one: it is the wrong directory, or was emptied.
     Missing,
     /// The directory has no label and is not empty, so a set cannot be made with it.
     NotEmpty,
@@ -175,8 +175,8 @@ pub enum NvramFault {
         /// Bytes that the region has.
         found: u64,
     },
-    /// No region can have this number of bytes: it is not a multiple of a cache line, or zero, or
-    /// more than can be mapped.
+    /// No region can have this number of bytes: it is zero, or more than can be mapped, or not a
+    /// multiple of a cache line.
     Bytes(u64),
     /// The caller asked for real persistence, but the file system does not map files with
     /// `MAP_SYNC`. The field is the kind of the file system, or `memory`.

@@ -129,7 +129,8 @@ struct Mix {
     weights: [u8; 6],
 }
 
-/// The kinds of steps, in the order of [`Mix::weights`].
+/// The kinds of steps, in the order of [`Mix::weights`]. The sixth kind, which has no constant, is
+/// a rollback to the savepoint.
 const READ: usize = 0;
 const PUT: usize = 1;
 const DELETE: usize = 2;
@@ -273,8 +274,8 @@ impl Client<'_> {
 }
 
 /// Runs checkpoints, write-back and collection, in any order. Steps of the paged engine that
-/// `Database` does not offer run inside of calls of the opening, because `close` waits for calls
-/// before it takes the last checkpoint.
+/// `Database` does not offer run in a [`Call`]: `close` waits for all calls before it takes the
+/// last checkpoint, so none of these steps runs during that checkpoint.
 fn maintain(database: &Database, device: &SimDevice, random: &mut Rng, kind: EngineKind) {
     for _ in 0..random.usize(1..6) {
         let outcome = match (random.u8(..4), kind) {
@@ -512,7 +513,8 @@ fn memory() {
 }
 
 /// Runs both engines with new seeds until the time is up. Does nothing unless `KATYDID_SECONDS` is
-/// set. The tests named after an engine replay a seed.
+/// set. To replay a seed that failed, set `KATYDID_SEED` and run the test with the name of its
+/// engine, `paged` or `memory`.
 #[test]
 fn campaign() {
     let Some(seconds) = number_in("KATYDID_SECONDS") else { return };

@@ -5,8 +5,8 @@
 //!
 //! 1. A criterion cannot be made without the paper's numbers and a counter-example:
 //!    [`Criterion::new`], the only constructor, takes both.
-//! 2. One test over all criteria (`papers`) judges these numbers. The paper's numbers must give
-//!    [`Verdict::Same`], and the counter-example's numbers [`Verdict::Another`].
+//! 2. A test in the module `papers` judges these numbers of every criterion. The paper's numbers
+//!    must give [`Verdict::Same`], and the counter-example's numbers [`Verdict::Another`].
 //! 3. A decided answer needs at least [`ROUNDS_MIN`] rounds. The answer is [`Answer::NotDecided`]
 //!    if there are fewer rounds, if a round lacks a row that the claim needs (for example, because
 //!    a quick run leaves out a number of threads), or if the interval crosses a bound.

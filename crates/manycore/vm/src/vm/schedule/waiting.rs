@@ -8,8 +8,8 @@ use crate::vm::costs::Ps;
 use std::collections::VecDeque;
 
 /// Number of pauses before the first yield, as in the real `pause`. `YIELDS` is the number of
-/// yields before the first nap, as in the real `rest`. The simulated `pause` has the same number;
-/// the real `pause` yields 4,000 times.
+/// yields before the first nap, as in the real `rest`. The simulated `pause` yields this number of
+/// times too; the real `pause` yields 4,000 times.
 const SPINS: Ps = 32;
 const YIELDS: Ps = 200;
 
@@ -125,8 +125,8 @@ impl Machinery {
         }
     }
 
-    /// Sleeps until another thread wakes a sleeper of this word. No other thread has run since the
-    /// caller checked the word.
+    /// Sleeps until another thread wakes a sleeper of this word. No wake-up is missed, because no
+    /// other thread has run since the caller checked the word.
     pub(in crate::vm) fn sleep_on(&mut self, address: usize) -> Next {
         self.events += 1;
         self.sleepers.entry(address).or_default().push_back(self.current);
