@@ -51,11 +51,11 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::Copy` if `to` is not empty, the log is in NVRAM, or the log grew by more than
-    /// `AdvancedOptions::log_hard_bytes` during the copy; `Error::Corrupt` if a page or checkpoint
-    /// is damaged; `Error::Poisoned`, `Error::Closed`; failures of either device. After an error
-    /// the database is unchanged. `to` then holds an incomplete copy, which no call opens or
-    /// restores: remove it.
+    /// `Error::Copy` if `to` is not empty, the log is in NVRAM, or the log that the copy needs grew
+    /// beyond `AdvancedOptions::log_hard_bytes` and was trimmed; `Error::Corrupt` if a page or
+    /// checkpoint is damaged; `Error::Poisoned`, `Error::Closed`; failures of either device. After
+    /// an error the database is unchanged. If the copying had begun, `to` holds an incomplete copy,
+    /// which no call opens or restores: remove it.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         self.backup_with(to, &BackupOptions::default())
     }

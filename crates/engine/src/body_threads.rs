@@ -8,9 +8,9 @@
 //! Invariants:
 //!
 //! 1. A job that was submitted is run once, or withdrawn. After [`BodyThreads::stop`] no job is
-//!    accepted. Jobs that were accepted before are run, and find the database closed. Then the
-//!    threads end. No thread waits for their end, because a body may take as long as its author
-//!    likes.
+//!    accepted. Jobs that were accepted before are still run; those that begin after the stop find
+//!    the database closed. Then the threads end. No thread waits for the end of the body threads,
+//!    because a body may take as long as its author likes.
 //! 2. Jobs begin in the order in which they were submitted.
 //! 3. At most [`active_max`] threads are active, which means that they run a body and are not
 //!    blocked. Threads that have just been unblocked may exceed this limit. A thread that waits for

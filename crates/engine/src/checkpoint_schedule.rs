@@ -7,8 +7,8 @@
 //! engine's `run_background` does the worker's work. Invariants:
 //!
 //! 1. One checkpoint is taken at a time: the thread that takes it holds `turn` (rank 1).
-//! 2. The worker takes checkpoints one after the other only while a checkpoint is due and the last
-//!    checkpoint has trimmed the log. So an old transaction that keeps the log from being trimmed
+//! 2. After a checkpoint the worker takes another one at once only if a checkpoint is due and the
+//!    last one has trimmed the log. So an old transaction that keeps the log from being trimmed
 //!    does not keep the worker busy.
 //!
 //! Positions here are hints, with relaxed accesses: a commit that reads an old position notifies

@@ -180,7 +180,7 @@ impl Transaction {
     }
 
     /// Sets `key` to `new` if its value is `expected`, and returns whether the value was
-    /// `expected`. `None` means that the key has no value.
+    /// `expected`. For both values, `None` means that the key has no value.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {

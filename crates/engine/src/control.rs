@@ -3,8 +3,8 @@
 //!
 //! The file has two slots of 4 KiB, which are written alternately, by durable writes. The valid
 //! slot with the higher sequence number is the current one. The opening thread uses the file first,
-//! then each thread that takes a checkpoint or makes a table. One thread writes at a time: it holds
-//! the latch `state` from the choice of a slot to the end of the write.
+//! then each thread that takes a checkpoint, makes a table, or closes the database. One thread
+//! writes at a time: it holds the latch `state` from the choice of a slot to the end of the write.
 //!
 //! Invariants:
 //!
@@ -48,9 +48,10 @@ const SLOT: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Shutdown {
-    /// In use, or left by a crash.
+    /// In use, or left by a crash. In the memory engine also: closed by `close`, with rows in the
+    /// log that no checkpoint has.
     Unclean = 0,
-    /// Closed by `close`, with everything written back.
+    /// Closed by `close`, with all rows in the pages or in the last checkpoint.
     Clean = 1,
 }
 

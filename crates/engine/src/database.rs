@@ -29,7 +29,7 @@ const IN_MEMORY_LOG_BYTES: u64 = 1 << 20;
 
 /// A handle of an open database. A handle is cheap to clone, and all clones are handles of one
 /// database. The database is closed by [`Database::close`], or when the last clone, transaction,
-/// session and commit future are dropped.
+/// session, commit future, feed, consumer and archiver are dropped.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -129,8 +129,8 @@ impl Database {
     /// with its last handle. Each stream of its log takes 3 MiB of memory at the beginning.
     ///
     /// The database is a whole store on a device in memory: the engine, the log and checkpoints
-    /// work as they do in a folder. A commit is durable when nothing of it is left to be written.
-    /// No call waits for a device.
+    /// work as they do in a folder. On this device a commit is durable as soon as its record is
+    /// written. No call waits for a device.
     ///
     /// To close a database in memory and open it again, keep a
     /// [`MemoryDirectory`](crate::MemoryDirectory) and use [`Database::open_in`].

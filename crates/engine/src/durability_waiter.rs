@@ -15,7 +15,7 @@
 //!    log. Transactions are passed in the order of the calls of `enqueue`.
 //! 2. The thread drains the queue before it ends, and no transaction is queued after that: a later
 //!    committing thread ends its own transaction.
-//! 3. A panic while one transaction is ended shuts the engine off, because the locks or versions of
+//! 3. A panic while one transaction is ended poisons the engine, because the locks or versions of
 //!    that transaction may never be released. The thread goes on with the other transactions.
 
 use crate::latch::{Condvar, Mutex};

@@ -41,8 +41,8 @@ use std::sync::Arc;
 /// A key and its value.
 pub(crate) type Entry<'r> = (&'r [u8], &'r [u8]);
 
-/// An open database. All clones are handles of one database, which is closed when the last clone,
-/// transaction, session and commit are dropped.
+/// An open database. All clones are handles of one database, which is closed when the last clone
+/// and the last result of `keeps_open` are dropped.
 pub(crate) trait Engine: Opened + Clone {
     type Table: EngineTable;
     type Transaction: EngineTransaction<Table = Self::Table>;
@@ -93,9 +93,9 @@ pub(crate) trait Engine: Opened + Clone {
     fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport>;
     /// The log, with all its streams.
     fn log(&self) -> &Log;
-    /// The number of pages of the database file, and the number of the next table. The log that was
-    /// durable before the call names no page and no table beyond these numbers. Fails if the log
-    /// cannot be archived. See [`crate::Database::log_archiver`].
+    /// The number of pages of the database file (0 in the memory engine), and the number of the
+    /// next table. The log that was durable before the call names no page and no table beyond these
+    /// numbers. Fails if the log cannot be archived. See [`crate::Database::log_archiver`].
     fn archive_facts(&self) -> Result<(u64, u32)>;
     /// A lower bound of the stamps of all commits whose records are appended from now on. `None` if
     /// stamps are positions of the log.
@@ -233,14 +233,15 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     fn keeps_open(&self) -> Arc<dyn OpenEngine>;
     /// See [`crate::Transaction::rollback`].
     fn rollback(&mut self) -> Result<()>;
-    /// Rolls back a transaction whose body has failed, and checks that its reads are valid and as
-    /// durable as its commit would be.
+    /// Rolls back a transaction whose body has failed, checks that its reads are valid, and waits
+    /// until they are as durable as its commit would be.
     ///
     /// # Errors
     /// A conflict if a read is not valid.
     fn conclude(&mut self) -> Result<()>;
     /// Forgets the transaction because the database is closed or being closed. The next opening
-    /// undoes its changes.
+    /// undoes the transaction's changes (paged engine), or they are discarded now, because they
+    /// exist only in memory (memory engine).
     fn abandon(&mut self);
 }
 

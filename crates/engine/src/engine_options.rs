@@ -77,10 +77,10 @@ pub struct MemoryOptions {
     pub memory_bytes: u64,
     /// Number of streams of the log, each with its own memory, files and syncs; fixed when the
     /// database is created. From 1 (one central log) to 64 ([`STREAMS_MAX`](crate::STREAMS_MAX));
-    /// 0, the default, stands for one stream for each processor. The reserve, the ring and the
-    /// sizes of segments of [`AdvancedOptions::log`](crate::AdvancedOptions::log) are divided among
-    /// the streams. Each stream has a ring of at least 1 MiB and segments of at least 4 MiB, the
-    /// first of at least 16 KiB.
+    /// 0, the default, stands for one stream for each processor, at most 64. The reserve, the ring
+    /// and the sizes of segments of [`AdvancedOptions::log`](crate::AdvancedOptions::log) are
+    /// divided among the streams. A stream gets a ring of at least 1 MiB, segments of at least 4
+    /// MiB, and a first segment of at least 16 KiB, unless the undivided size is smaller.
     pub streams: u16,
     /// Transactions whose records a commit waits for, besides its own record. Default:
     /// [`CommitDependencies::Tracked`].

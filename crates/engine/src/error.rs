@@ -26,7 +26,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConflictKind {
-    /// The transactions waited for each other, and this one was chosen to roll back.
+    /// The transactions waited for each other, and the caller's transaction was chosen to roll
+    /// back.
     Deadlock,
     /// The other transaction did not release its lock (paged engine), or did not end (memory
     /// engine), within `Options::lock_wait`.
@@ -59,7 +60,7 @@ pub enum Foreign {
     /// The file belongs to another database.
     Identity(String),
     /// A creation with another kind of log was interrupted. Only an opening with that kind of log
-    /// can continue it.
+    /// can begin the creation again.
     InterruptedCreation {
         /// The kind of log that the interrupted creation began with.
         log: wal::LogKind,
@@ -83,8 +84,8 @@ pub enum CopyFault {
         /// The kind of log.
         log: wal::LogKind,
     },
-    /// The log has grown by more than `AdvancedOptions::log_hard_bytes` while the copy was made,
-    /// and was trimmed.
+    /// The log that the copy needs grew beyond `AdvancedOptions::log_hard_bytes` while the copy was
+    /// made, and was trimmed.
     TooSlow,
     /// The receiver of progress has cancelled the copy.
     Cancelled,
@@ -436,8 +437,8 @@ pub enum Error {
         #[source]
         cause: Arc<Error>,
     },
-    /// An earlier write or sync failed. A commit that reports this may or may not survive; nothing
-    /// is written until the database is opened again.
+    /// An earlier write or sync failed, or the store found a bug of its own. A commit that returns
+    /// this error may or may not survive; nothing is written until the database is opened again.
     #[error("the database was shut off by an earlier failure: {cause}")]
     Poisoned {
         /// The first failure.

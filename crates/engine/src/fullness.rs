@@ -6,15 +6,15 @@
 //! Rules:
 //!
 //! 1. When [`Share::is_due`] returns true, the checkpoint thread is notified; no transaction waits.
-//! 2. From a fullness of [`FULL`] on, a transaction that has not written yet waits. While many
-//!    transactions have written and not ended, such a transaction already waits at a lower
-//!    fullness. The rest of the log is for the transactions that have written, because each of them
-//!    keeps a part of the log until it ends.
-//! 3. A transaction that waits holds no latch, and waits for checkpoints, which need neither locks
-//!    nor the end of a transaction. If an open transaction keeps checkpoints from freeing log
-//!    (paged engine), the waiting transaction waits for the end of that transaction instead. If
-//!    this wait would close a circle of waits, the waiting transaction fails with `LogFull`
-//!    (`paged::log_room`).
+//! 2. From a fullness of [`FULL`] on, a transaction waits before its first write. In the paged
+//!    engine this limit is lower while many transactions have written and not ended. The rest of
+//!    the log is for the transactions that have written, because each of them keeps a part of the
+//!    log until it ends.
+//! 3. A transaction that waits holds no latch. It waits for checkpoints, or takes one itself
+//!    (memory engine). A checkpoint needs neither locks nor the end of a transaction. If an open
+//!    transaction keeps checkpoints from freeing log (paged engine), the waiting transaction waits
+//!    for the end of that transaction instead. If this wait would close a circle of waits, the
+//!    waiting transaction fails with `LogFull` (`paged::log_room`).
 
 use crate::error::Error;
 use crate::options::Options;
@@ -22,7 +22,7 @@ use crate::stat::Pin;
 use katydid_wal::Stream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Fullness in per mille from which a transaction that has not written yet waits (rule 2).
+/// Fullness in per mille from which a transaction waits before its first write (rule 2).
 pub(crate) const FULL: u32 = 900;
 
 /// Minimum growth of the fullness, in per mille, between a checkpoint and the next one. Without

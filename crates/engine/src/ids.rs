@@ -34,7 +34,7 @@ impl fmt::Display for TxnId {
 pub struct TableId(u32);
 
 impl TableId {
-    /// The tree that maps names to tables.
+    /// The number of the catalog, which maps names to tables.
     pub const CATALOG: TableId = TableId(0);
 
     /// The table numbered `id`.

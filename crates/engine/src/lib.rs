@@ -49,9 +49,9 @@
 //!   commit as soon as its record has a position in the log. A transaction that has read such
 //!   writes is itself acknowledged only after they are durable, unless it asks for less. With
 //!   [`Read::Durable`] each read waits until the rows that it returns are durable.
-//! - The *engine* of a database is fixed when it is created. `paged` has B+trees and locks, for
-//!   data larger than memory; `memory` has versions in memory and validates at commit. See
-//!   [choosing an engine](guide::engines).
+//! - The *engine* of a database is fixed when the database is created. `paged` has B+trees and
+//!   locks, for data larger than memory; `memory` has versions in memory and validates at commit.
+//!   See [choosing an engine](guide::engines).
 //! - *Recovery* is part of opening: the log is replayed from the last checkpoint on.
 //! - *Threads*: transactions run on the program's threads, which also write the log; only the
 //!   bodies of [`Database::transact_async`] run on threads of the database. The database has

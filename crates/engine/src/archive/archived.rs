@@ -1,11 +1,11 @@
 //! An archive that is opened for restoring. The archive finds the file that has a stretch, and
 //! reads bytes of the log by stream and position.
 //!
-//! Any thread may call this code. `held` is a leaf latch. A thread holds the latch while it reads
-//! stretches from their files. No file is written. Checksums are compared before contents are used.
-//! The checksums of heads are compared when the archive is opened. The checksums of log bytes are
-//! compared when the bytes are read; if the log has several streams, [`Archived::check`] compares
-//! them beforehand.
+//! Any thread may call this code. `held` is a leaf latch. A thread that reads bytes of a stream
+//! holds the latch while it reads stretches from their files. No file is written. Checksums are
+//! compared before contents are used. The checksums of heads are compared when the archive is
+//! opened. The checksums of log bytes are compared when the bytes are read; if the log has several
+//! streams, [`Archived::check`] compares them beforehand.
 
 use super::format::{HEAD, Head, STRETCH_BYTES, StretchHead, positions, sum_of};
 use crate::Lsn;

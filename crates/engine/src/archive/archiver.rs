@@ -109,10 +109,10 @@ pub struct LogArchiver {
     round: Option<Round>,
 }
 
-/// A cut of the memory engine's log.
+/// A round of the memory engine's archiver: a horizon and a cut (see the head of this file).
 #[derive(Debug, Clone)]
 struct Round {
-    /// All records with a stamp below this one lie below `ends`.
+    /// All records with a stamp below `horizon` lie below `ends`.
     horizon: CommitStamp,
     ends: Vec<Lsn>,
     moment: u64,
@@ -450,9 +450,9 @@ impl LogArchiver {
         })
     }
 
-    /// Calls `give` with each finished stretch, and acknowledges the stretch when `give` returns.
-    /// Blocks while no more log is durable. Ends when `give` breaks or fails. This is for programs
-    /// that store archives in their own way.
+    /// Calls `give` with each finished stretch, and acknowledges the stretch when `give` returns
+    /// `Ok`. Blocks while no more log is durable. Ends when `give` breaks or fails. This is for
+    /// programs that store archives in their own way.
     ///
     /// # Errors
     /// The error of `give`, after which the next archiver of this name returns that stretch again.

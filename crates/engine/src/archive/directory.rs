@@ -37,7 +37,8 @@ type OnProgress<'a> = &'a mut dyn FnMut(u64, u64);
 /// reads.
 ///
 /// A file may be removed if all its positions lie below the start of the log of the oldest backup
-/// that you keep. The archive ignores other files in the directory.
+/// that you keep. The archive ignores files whose names are not of the form of
+/// [`LogStretch::file_name`].
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {

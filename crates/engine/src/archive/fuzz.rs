@@ -88,8 +88,9 @@ pub(crate) fn file_samples() -> Vec<Vec<u8>> {
 }
 
 /// Opens an archive for archiving and for restoring. The archive has the input as a file, with
-/// mended checksums. Below the input the archive first has one valid file, which ends at the start
-/// of the samples, and then also a second one, which ends 48 bytes above that start.
+/// mended checksums. In the first round the archive also has a valid file that ends at the start of
+/// the samples. In the second round it has a further valid file, which ends 48 bytes above that
+/// start.
 pub(crate) fn files(input: &[u8]) {
     let mut input = input.to_vec();
     mend_file(&mut input, &mut |_, _| ());

@@ -1,11 +1,11 @@
 //! Archives of the log: every finished stretch of the log is copied into an archive, so that a
-//! backup can be brought to any later moment.
+//! backup can be restored to a later commit.
 //!
 //! A [`LogArchiver`] gives a program the durable log in stretches. A named consumer keeps the log
 //! until the program acknowledges the stretches. A [`LogArchive`] is a directory that has the
-//! stretches as files; [`Archived`] is such a directory opened for restoring. An archiver or
-//! archive belongs to one thread at a time. A [`LogArchiver`], a [`LogArchive`] and an [`Archived`]
-//! hold no latch of the engine.
+//! stretches as files; [`Archived`] is such a directory opened for restoring. A [`LogArchiver`] or
+//! [`LogArchive`] belongs to one thread at a time; threads may share an [`Archived`]. None of the
+//! three holds a latch of the engine between two calls.
 //!
 //! Invariants:
 //!
@@ -30,7 +30,8 @@
 //! - Before a file has its name: an unfinished file, which the next opening removes.
 //! - Before the acknowledgement: a file with stretches that are not acknowledged. The next archiver
 //!   begins at the end of the archive, so it does not return these stretches again.
-//! - While files are joined: two files with the same part of the log. The longer one is read.
+//! - While files are joined: the joined file, and one or both of the files that it replaces.
+//!   Readers use the joined file, because it is the longest.
 
 mod archived;
 mod archiver;

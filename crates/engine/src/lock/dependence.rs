@@ -11,7 +11,8 @@
 //! runs this code. A `Dependence` has a fixed number of buckets, not one per key. If two keys share
 //! a bucket, a grant may return a greater LSN than needed, never a smaller one. A collision costs
 //! at most a wait for the newest pre-committed transaction, whose commit record is being written
-//! anyway. With `LockRelease::AfterDurable` no commit end is published and no bucket is allocated.
+//! anyway. With `LockRelease::AfterDurable`, only a commit that asked for less than
+//! `Durability::Durable` publishes its end; without such commits no bucket is allocated.
 //!
 //! Rules:
 //!

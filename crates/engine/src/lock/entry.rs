@@ -4,11 +4,13 @@
 //! Rules:
 //!
 //! 1. Holders are pairwise compatible, and no transaction appears twice among them.
-//! 2. The queue is in the order in which waiters are granted. A new request joins at the end. An
-//!    upgrade joins at the front, behind earlier upgrades: its transaction already holds the key,
-//!    so an upgrade behind a waiter that the held lock blocks would be a deadlock.
-//! 3. A waiter is granted as soon as it is compatible with all other holders and with all waiters
-//!    before it. So no stream of readers starves a writer.
+//! 2. The queue is in the order in which waiters are granted. A new request joins at the end, with
+//!    two exceptions. A request that would close a cycle by waiting for an earlier waiter joins
+//!    before all waiters. An upgrade joins at the front, behind earlier upgrades: its transaction
+//!    already holds the key, so an upgrade behind a waiter that the held lock blocks would be a
+//!    deadlock.
+//! 3. A waiter is granted as soon as no range blocks it (`point`), and it is compatible with all
+//!    other holders and with all waiters before it. So no stream of readers starves a writer.
 //! 4. An entry without holders and waiters is vacant and must be removed from the shard.
 //!
 //! An entry is 24 bytes. In the common case of one holder and no waiters it owns no other memory.

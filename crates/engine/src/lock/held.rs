@@ -76,8 +76,8 @@ pub(crate) struct TxnLocks {
     /// The transaction that uses this list, and the thread that used this transaction last. The
     /// next transaction of the list reuses this memory, like that of the vectors.
     owner: Option<Arc<CachePadded<Owner>>>,
-    /// True if a wait checks at once whether the waiting thread was the last to use a transaction
-    /// that blocks it. False if the wait checks this after [`OWN_AFTER`].
+    /// True if each wait checks at once whether the waiting thread was the last to use a
+    /// transaction for which it waits. False if a wait first checks this after [`OWN_AFTER`].
     asks_at_once: bool,
 }
 
@@ -122,14 +122,14 @@ impl TxnLocks {
         }
     }
 
-    /// From now on, each wait checks before it sleeps whether the waiting thread was the last to
-    /// use a transaction that blocks it.
+    /// Makes each later wait check before it sleeps whether the waiting thread was the last to use
+    /// a transaction for which it waits.
     pub(super) fn ask_at_once(&mut self) {
         self.asks_at_once = true;
     }
 
-    /// Time after which a wait checks whether the waiting thread was the last to use a transaction
-    /// that blocks it.
+    /// Time after which a wait first checks whether the waiting thread was the last to use a
+    /// transaction for which it waits.
     pub(super) fn asks_after(&self) -> Duration {
         if self.asks_at_once { Duration::ZERO } else { OWN_AFTER }
     }

@@ -110,7 +110,8 @@ impl Locks {
             if survey.writers.is_empty() && waiting.is_empty() {
                 drop(graph);
                 let id = settle(space, &mut ranges, id, into);
-                // The waiters for points that this range has overtaken now wait for the range.
+                // The range was granted before these waiters for points, which now wait for the
+                // range.
                 let keys = ranges.points_in(&interval);
                 self.review_points(space, &mut ranges, &keys, Edges::New, &mut wakes);
                 drop(ranges);
@@ -205,7 +206,7 @@ impl Locks {
             }
         }
         for interval in granted {
-            // Waiters for points that the range has overtaken now wait for the range.
+            // The range was granted before these waiters for points, which now wait for the range.
             let keys = ranges.points_in(&interval);
             self.review_points(space, ranges, &keys, Edges::New, wakes);
         }

@@ -270,8 +270,8 @@ impl Locks {
     }
 
     /// Ends every present and later wait with a timeout. Called after the database has failed,
-    /// because commits that the failure has interrupted will never release their locks. Free locks
-    /// are granted as before.
+    /// because transactions that the failure has interrupted never release their locks, and while
+    /// the database is being closed. Free locks are granted as before.
     pub(crate) fn shut(&self) {
         self.is_shut.store(true, Ordering::Release);
         let mut wakes = wait::Wakes::default();
@@ -280,8 +280,9 @@ impl Locks {
     }
 
     /// Sleeps until the wait that `txn` has begun is over. From time to time the thread checks
-    /// whether it was the last to use one of the blockers. If so, that blocker is idle while this
-    /// thread sleeps, and the wait is in vain if only this thread can end the blocker.
+    /// whether it was the last to use a transaction for which `txn` waits, directly or through
+    /// others. If so, that transaction is idle while this thread sleeps, and the wait is in vain if
+    /// only this thread can end it.
     fn sleep(&self, txn: &TxnLocks, parker: &Parker) -> Result<(), Conflict> {
         let me = txn.id();
         let patience = body::patience(self.key(), self.lock_wait);

@@ -4,13 +4,14 @@
 //! A thread waits in vain for a lock if only this thread can end the transaction that holds the
 //! lock. The lock manager does not know which thread will end a transaction, only which thread has
 //! used it last. So a waiter first waits for a while (`Locks::sleep`), and then checks whether its
-//! own thread was the last to use a blocker.
+//! own thread was the last to use a transaction for which it waits. A transaction that locks a
+//! table exclusively checks at once.
 //!
 //! Any thread runs this code. The transaction's thread writes its [`Owner`] and waiters read it.
 //! Both accesses are relaxed, because the value only decides when a wait is given up and which
 //! error the waiter gets. A mutex guards the list of all owners. A thread takes the mutex when it
 //! makes a list of locks, which many transactions then use one after another; a waiter takes the
-//! mutex when it has waited long, or reports a conflict. The mutex is taken with no latch held, and
+//! mutex for this check, and when it reports a conflict. The mutex is taken with no latch held, and
 //! no latch is taken under it.
 
 use crate::coarse_clock;

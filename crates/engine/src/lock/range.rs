@@ -33,8 +33,8 @@ pub(crate) struct Interval {
     pub(crate) high: Bound<Box<[u8]>>,
 }
 
-/// The limit of an interval as a position between keys: before or after a key, or beyond all keys.
-/// Ordered by position.
+/// The limit of an interval as a position between keys: before or after a key, or below or above
+/// all keys. Ordered by position.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Cut<'a> {
     Least,

@@ -26,7 +26,7 @@ pub(crate) enum Resource {
 pub(crate) struct Conflict {
     /// The caller's transaction, which was refused the lock.
     pub(crate) victim: TxnId,
-    /// The transactions that blocked the victim: holders, or waiters before it in the queue.
+    /// The transactions that blocked the victim: holders, or earlier waiters.
     pub(crate) blockers: Vec<TxnId>,
     /// The resource that the transaction wanted.
     pub(crate) wanted: Resource,

@@ -7,10 +7,11 @@
 //! Rules:
 //!
 //! 1. A wait lasts as long as its node is in the graph. The wait ends exactly once, when a thread
-//!    removes the node under the graph's mutex: a releaser (granted), the thread that finds a
-//!    deadlock (victim), the waiter itself (timeout), or the thread that shuts all locks off
-//!    (timeout). Each of these threads but the waiter stores the outcome in the parker before it
-//!    unlocks the graph. So a waiter that finds its node gone finds its outcome.
+//!    removes the node under the graph's mutex: the thread that grants the request (granted), the
+//!    thread that finds a deadlock (victim), the waiter that gives up (timeout), or the thread that
+//!    ends all waits (timeout). Each of these threads, except a waiter that gives up, stores the
+//!    outcome in the parker before it unlocks the graph. So a waiter that finds its node gone finds
+//!    its outcome.
 //! 2. No wake-up is lost: the outcome is stored under the parker's mutex, and the waiter checks for
 //!    it under that mutex before it sleeps. The notification itself is sent later, by
 //!    [`Wakes::send`], with no latch held.
@@ -104,7 +105,7 @@ pub(crate) struct LockStat {
     /// Number of waits ended to break a deadlock.
     pub(crate) deadlocks: u64,
     /// Number of waits that ended with a timeout: they took longer than the limit, the thread
-    /// waited for itself, or the database has failed.
+    /// waited for itself, or the database failed or was closed.
     pub(crate) timeouts: u64,
     /// Transactions that wait now.
     pub(crate) waiting: usize,

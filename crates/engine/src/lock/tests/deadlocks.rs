@@ -1,6 +1,6 @@
 //! Tests of deadlocks: each has exactly one victim, the youngest transaction, and the other
-//! transactions are granted. If a fair wait would cause a deadlock, the request goes before the
-//! waiter.
+//! transactions are granted. If waiting behind an earlier waiter would cause a deadlock, the
+//! request goes before that waiter.
 
 use super::PointMode::{Exclusive, Shared, Update};
 use super::*;
