@@ -1,5 +1,5 @@
 //! Measures the speed of a backup, and the speed of transactions that run at the same time:
-//! `backup_rate --dir D [--records N] [--seconds S] [--rate BYTES] [--engine E]`.
+//! `backup_rate --dir D [--records N] [--seconds S] [--rate BYTES] [--threads N] [--engine E]`.
 //!
 //! The first run loads 2 million records of YCSB (2 GB) into `D/db`; later runs use them again.
 //! Each round of the program then takes these measurements, one after the other: the device of D

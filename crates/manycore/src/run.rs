@@ -99,8 +99,8 @@ pub fn designs() -> Vec<String> {
 }
 
 /// Returns the bytes of the ring on a machine of `cores` cores, for `threads` threads and records
-/// of at most `largest` bytes. The result is the log's default for that number of cores, or room
-/// for four records of each thread if that is more.
+/// of at most `largest` bytes. The result is the log's default for that number of cores, or a power
+/// of two with room for four records of each thread if that is more. It is at most 1 GiB.
 pub fn ring_bytes(cores: usize, threads: usize, largest: usize) -> usize {
     (threads * largest * 4).next_power_of_two().clamp(BufferSizes::ring_bytes_for(cores), 1 << 30)
 }

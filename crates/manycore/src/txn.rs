@@ -1,5 +1,5 @@
-//! Runs of transactions that only write. Each takes a timestamp and inserts a record, by the memory
-//! engine's design or by another design.
+//! Runs of transactions that only write. Each transaction takes a timestamp and inserts a record
+//! (except in design `none`, which has no log), by the memory engine's design or by another one.
 //!
 //! A run measures what the papers call the log's scalability: whether a shared word, for timestamps
 //! or for positions in a log, limits the throughput of many cores (Cicada over P-WAL, section I).
@@ -110,7 +110,8 @@ pub struct TxnOutcome {
     pub events: u64,
 }
 
-/// Waits of a log without a device: there is nothing to do before a wait.
+/// Waits of threads whose log has no device. No record is left to a group, so there is nothing to
+/// do before a wait.
 struct NoWaits;
 
 impl Waits for NoWaits {

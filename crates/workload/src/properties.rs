@@ -5,7 +5,7 @@
 //! 1. Every entry of a file stores the line on which the entry began, so that an error can name the
 //!    line.
 //! 2. A later entry of the same name replaces an earlier one, as in Java.
-//! 3. No input panics, and memory is bounded by the length of the text.
+//! 3. No input causes a panic, and memory is bounded by the length of the text.
 
 use std::fmt;
 

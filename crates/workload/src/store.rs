@@ -28,8 +28,8 @@ pub enum StoreError {
     /// `insert` found the key present.
     #[error("the key {0:?} exists already")]
     KeyExists(String),
-    /// The values that were read differ from the values that were acknowledged before. The store or
-    /// the driver has a bug.
+    /// The values that were read differ from the values that were acknowledged before. If this
+    /// happens in every attempt, the store or the driver has a bug.
     #[error("inconsistent: {0}")]
     Inconsistent(String),
     /// Any other error of the store.

@@ -64,9 +64,9 @@ pub struct LogCommit {
     common: Common,
 }
 
-/// Seconds of each run, if the command line gives none. `ROUNDS` is the number of rounds in this
-/// case.
+/// Seconds of each run, if the command line does not give them.
 const SECONDS: f64 = 0.7;
+/// Number of rounds, if the command line does not give it.
 const ROUNDS: usize = 3;
 
 impl LogCommit {

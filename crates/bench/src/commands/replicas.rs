@@ -74,7 +74,8 @@ pub struct Replicas {
     csv: Option<PathBuf>,
 }
 
-/// Length of the runs, and numbers of rounds, kills and missed commits, after `--quick`.
+/// Length of the runs, and numbers of rounds, kills and missed commits, with `--quick` taken into
+/// account.
 struct Size {
     time: Duration,
     rounds: usize,

@@ -48,8 +48,8 @@ pub fn to_serial(rows: &[Row], row: &Row) -> Option<f64> {
     ratios.min_by(f64::total_cmp)
 }
 
-/// The rate as a multiple of the best disk log's rate with the same work and threads. If the figure
-/// varies the delay of disk logs, the disk log has the same delay.
+/// The rate as a multiple of the best disk log's rate with the same work and threads. If disk logs
+/// with the same delay exist, only these count.
 pub fn to_disk(rows: &[Row], row: &Row) -> Option<f64> {
     if !row.case.log.in_nvram() {
         return None;

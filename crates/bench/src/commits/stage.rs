@@ -1,8 +1,10 @@
 //! Folders of logs and databases during a measurement of commits, and the options of logs.
 //!
-//! 1. The folder must be new or empty, and is removed or emptied afterwards.
-//! 2. A log in memory exists until the stage is dropped or `forget` removes the log. Until then it
-//!    can be opened again with its contents.
+//! 1. Each folder must be new or empty before the measurement, and is removed or emptied
+//!    afterwards.
+//! 2. A folder in memory that `on_device` returns exists until the stage is dropped or `forget`
+//!    removes the folder. Until then, a log in this folder can be opened again with its contents.
+//!    The stage keeps no folder in memory that `anew` returns.
 
 use super::case::Case;
 use super::figures::nvram::BYTES_PER_ENTRY;
@@ -39,8 +41,7 @@ pub struct Tuned {
     pub waiting: Waiting,
 }
 
-/// Subject of a raw measurement: a device with a delay, or NVRAM with a delay and records of this
-/// number of bytes.
+/// Subject of a raw measurement: a device and a delay and, for NVRAM, the bytes of a record.
 type Bare = (Device, Duration, Option<u64>);
 
 /// The folders of a measurement, as the head of this file describes.

@@ -1,9 +1,10 @@
 //! Runs a case on the store, with the driver of the workload crate.
 //!
-//! 1. One database serves all cases of an engine and a device. It is opened anew for each case with
-//!    the case's options. Rows that are only read or updated are loaded once, without added delay,
-//!    before the first case that needs them. A run inserts rows into a table of its own. This table
-//!    is dropped after the run, so that cases do not slow each other down.
+//! 1. One database serves all cases with the same engine and the same kind and device of log. It is
+//!    opened anew for each case with the case's options. Rows that are only read or updated are
+//!    loaded once, without added delay, before the first case that needs them. A run inserts rows
+//!    into a table of its own. This table is dropped after the run, so that cases do not slow each
+//!    other down.
 //! 2. All data that a run reads is in memory when the run begins.
 //! 3. After every run of TPC-B all sums must agree, and the history must have one note for each
 //!    acknowledged transfer. After every run of sysbench all rows must exist, and the index must
@@ -218,7 +219,8 @@ fn records(work: Work, scale: &Scale) -> Result<Settings> {
     }
 }
 
-/// Name of the folder that is shared by all cases with the same engine and device of the log.
+/// Name of the folder that is shared by all cases with the same engine, and the same kind, size and
+/// device of log.
 fn name(case: &Case, stage: &Stage) -> String {
     stage.name_of(if case.streams.is_some() { "memory-engine" } else { "store" }, case)
 }

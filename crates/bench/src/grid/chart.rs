@@ -34,7 +34,7 @@ pub(super) const COLOURS: [&str; 9] =
     ["#000000", "#e69f00", "#56b4e9", "#009e73", "#c8b400", "#0072b2", "#d55e00", "#cc79a7", "#777777"];
 /// Dashes of lines, used in turn when the colours repeat.
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "10 3 2 3"];
-/// Shapes of markers around a point, as paths that begin at the point, in units of a marker's
+/// Shapes of markers, as paths of corners relative to the marked point, in units of a marker's
 /// radius. The number of shapes has no common factor with the number of colours, so 63 lines differ
 /// in colour or shape.
 const MARKERS: [&[(f64, f64)]; 7] = [

@@ -1,6 +1,7 @@
 //! Resources that the process has used, as the kernel counts them, for all threads including those
-//! that have ended; and resources of the whole machine. If other processes run at the same time, a
-//! process gets less processor time than it could use. This loss must not be mistaken for waiting.
+//! that have ended; and resources of the whole machine. Other processes take processor time that
+//! this process could use. [`Usage::others`] is that time, so that this loss is not mistaken for
+//! waiting.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;

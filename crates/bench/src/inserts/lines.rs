@@ -108,8 +108,8 @@ pub fn picture(of: &Rows<'_, Sweep>) -> Picture {
     }
 }
 
-/// Latencies of commits with the smallest records of sweep `txn`, with one line for each number of
-/// threads (ELEDA, Figure 16c).
+/// Latencies of commits with the smallest records of sweep `txn`, with one line for each inserter,
+/// number of threads and device (ELEDA, Figure 16c).
 pub fn latency(of: &Rows<'_, Sweep>) -> Option<Picture> {
     let least = of.rows.iter().map(|row| row.case.record).min().filter(|_| of.grid == Sweep::Txn)?;
     let rows: Vec<Row> = of.rows.iter().filter(|row| row.case.record == least).cloned().collect();

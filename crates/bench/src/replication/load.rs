@@ -88,8 +88,8 @@ impl Load {
         Ok((self.acknowledged() - before) as f64 / begin.elapsed().as_secs_f64())
     }
 
-    /// Calls `happen`, and returns the time from its return to the acknowledgement of the first
-    /// commit that was begun after its return. Acknowledgements of earlier commits do not count,
+    /// Calls `happen`. Returns the time from the return of `happen` to the first acknowledgement of
+    /// a commit that was begun after that return. Acknowledgements of earlier commits do not count,
     /// because they may have been on their way.
     pub fn gap_after(&self, happen: impl FnOnce() -> Result<()>) -> Result<Duration> {
         self.shared.is_watched.store(true, Ordering::Relaxed);

@@ -10,7 +10,7 @@
 //! 3. A decided answer needs at least [`ROUNDS_MIN`] rounds. The answer is [`Answer::NotDecided`]
 //!    if there are fewer rounds, if a round lacks a row that the claim needs (for example, because
 //!    a quick run leaves out a number of threads), or if the interval crosses a bound.
-//! 4. An answer from simulated rows is decided only if it holds for every machine within the
+//! 4. An answer from simulated rows is decided only if it is the same for every machine within the
 //!    simulator's stated error. If not, it is [`Answer::WithinError`].
 
 use super::example;
@@ -69,7 +69,7 @@ pub struct CounterExample {
     pub rows: &'static str,
 }
 
-/// Error that rows may have.
+/// Origin of rows, which decides the error that they may have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Source {
     /// Rows of real threads. The only error is the difference between rounds.

@@ -1,10 +1,10 @@
 //! Reads numbers of a paper or counter-example as rows. The text has the form of tables, as papers
 //! print them.
 //!
-//! Pure functions. A line `COLUMN over AXIS VALUE ...` begins a table. Each line
-//! `NAME=WORD, NAME=WORD: NUMBER ...` below it has one number for each value of the axis. Numbers
-//! of several tables whose names and axis values are equal become columns of one row. A `-` is a
-//! missing number.
+//! Pure functions. A line `COLUMN over AXIS VALUE ...` begins a table. Each line `NAME=WORD,
+//! NAME=WORD: NUMBER ...` below it has one number for each value of the axis. Numbers from several
+//! tables become columns of one row if their names and axis values are equal. A `-` is a missing
+//! number.
 
 use super::rows::Rows;
 use std::collections::BTreeMap;

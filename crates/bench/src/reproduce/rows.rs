@@ -71,7 +71,8 @@ impl<'a> Chosen<'a> {
         self.rows.columns.get(column).map_or("", |at| line[*at].as_str())
     }
 
-    /// Keeps the rows with `value` in `column`. Hyphens and underscores in words count as equal.
+    /// Keeps the rows with `value` in `column`. Hyphens and underscores in words count as equal,
+    /// and so do numbers of the same value.
     pub fn with(mut self, column: &str, value: &str) -> Chosen<'a> {
         let rows = self.rows;
         let same = |field: &str| {

@@ -17,7 +17,7 @@ pub struct Entry {
     pub tables: Vec<String>,
     /// Seed of random content.
     pub seed: u64,
-    /// Number of the next new key.
+    /// Number of the next new record of YCSB, or of the next run of another workload.
     pub next: u64,
     /// Number of keys, or of other counted rows.
     pub count: u64,
@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     /// Deletes the entry called `name`, and drops these tables and the entry's tables. After a
-    /// crash between the two steps, the tables are not used again.
+    /// crash between the two steps, no run takes the remaining tables for loaded data.
     pub fn forget(&self, name: &str, tables: &[&str]) -> Result<()> {
         let known = self.read(name).ok().flatten().unwrap_or_default();
         self.database.delete(&self.table, name)?;

@@ -193,8 +193,8 @@ pub fn usable(
     Ok(None)
 }
 
-/// Writes and prints a report. Fails if the number of keys differs from the number of acknowledged
-/// keys, or if a signal ended the run.
+/// Writes and prints a report. Fails if the number of counted rows differs from the expected
+/// number, or if a signal ended the run.
 pub fn conclude(setup: &Setup, report: &Report) -> Result<()> {
     let measured = &report.measured;
     if let Some(file) = &setup.json {

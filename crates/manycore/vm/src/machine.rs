@@ -26,9 +26,11 @@ pub struct Nanos {
     pub load: f64,
     /// The part of a store for which the thread waits.
     pub store: f64,
-    /// A read-modify-write, or a store with a fence, of a line that the core owns.
+    /// A read-modify-write, or a store with a fence, of a line that the core owns; also a fence
+    /// alone.
     pub modify: f64,
-    /// Fetching a line from a core of the same socket, to read it.
+    /// Fetching a line to read it, from a core of the same socket, or from memory if no core has a
+    /// copy.
     pub share: f64,
     /// Fetching a line from another socket, to read it.
     pub share_far: f64,
@@ -41,7 +43,7 @@ pub struct Nanos {
     pub serve: f64,
     /// One pause of a spinning thread.
     pub pause: f64,
-    /// A yield, if no other thread wants the core.
+    /// A yield. If another thread wants the core, `switch` is added.
     #[serde(rename = "yield")]
     pub yield_now: f64,
     /// A system call that sleeps: the time of the sleeping thread.

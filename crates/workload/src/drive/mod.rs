@@ -11,7 +11,8 @@
 //! 2. A latency is recorded once for each acknowledged transaction, and for nothing else.
 //! 3. A request that meets a conflict or reads something inconsistent is run again. The run fails
 //!    if a request needs more than [`Plan::conflict_retries`] repetitions, or reads something
-//!    inconsistent more than 100 times.
+//!    inconsistent more than 100 times. Conflicts that a callback reports do not count towards
+//!    these limits, and a request without a ticket is then replaced by a new one.
 
 mod pacing;
 mod watch;
@@ -88,8 +89,8 @@ pub trait Source {
     /// Chooses the next request. `None` ends the thread's work.
     fn plan(&mut self) -> Option<Planned>;
 
-    /// Plans the request with this ticket again: its commit met a conflict after later requests had
-    /// been planned. Called only if requests have tickets.
+    /// Plans a request with this ticket again, because the commit of such a request met a conflict
+    /// after later requests had been planned. Called only if requests have tickets.
     fn again(&mut self, ticket: u64) -> Planned {
         Planned { class: Class::Write, ticket: Some(ticket) }
     }
@@ -105,11 +106,13 @@ pub enum LatencyFrom {
     /// The time at which the request should have started, so that waiting behind a slow request
     /// counts.
     Intended,
-    /// The time at which the request started.
+    /// The time that counts if no rate is given: the beginning of a transaction that only reads, or
+    /// the time that [`CommitsFrom`] names for a transaction that writes.
     Actual,
 }
 
-/// Time from which the latency of a writing transaction is measured if no rate is given.
+/// Time from which the latency of a writing transaction is measured if no rate is given, or with
+/// [`LatencyFrom::Actual`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CommitsFrom {
     /// The call of commit: measures what durability costs.
@@ -136,7 +139,8 @@ pub struct Plan {
     pub target: Option<f64>,
     /// Time from which latencies are measured when there is a target.
     pub latency_from: LatencyFrom,
-    /// Time from which latencies of transactions that write are measured when there is no target.
+    /// Time from which latencies of transactions that write are measured when there is no target,
+    /// or when `latency_from` is [`LatencyFrom::Actual`].
     pub commits_from: CommitsFrom,
     /// Seed of all random choices.
     pub seed: u64,

@@ -96,8 +96,8 @@ fn a_time_limit_ends_it() {
     assert_eq!(outcome.transactions, store.len() as u64);
 }
 
-/// The time limit is over from the beginning, and the first transaction ends only after the third
-/// look at the clock.
+/// The time limit is over from the beginning, and the first transaction ends only during the third
+/// report of progress.
 #[test]
 fn a_run_whose_time_is_over_goes_on_until_one_transaction_has_ended() {
     let plan =

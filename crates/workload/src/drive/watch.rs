@@ -2,7 +2,7 @@
 //! recorded.
 //!
 //! The watching thread sleeps until its next step is due or a worker ends. Only this thread checks
-//! time limits, so workers need not read the clock. The time limit ends the run only after one
+//! the time limit; workers look only at the stop flag. The time limit ends the run only after one
 //! transaction has ended: on a busy machine the time may be over before a worker gets a processor,
 //! and a run without a transaction has no result.
 

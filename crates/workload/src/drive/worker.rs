@@ -2,8 +2,8 @@
 //! acknowledgements.
 //!
 //! Callbacks of commits write into the thread's [`Sink`]. The callbacks run on this thread; with
-//! some stores they run on other threads. The watching thread empties the sink from time to time,
-//! so the sink has a latch, which is rarely contended.
+//! some stores they run on other threads. The watching thread takes the latencies out of the sink
+//! from time to time, so a latch protects them. The latch is rarely contended.
 
 use super::LatencyFrom;
 use super::pacing::Pacing;
@@ -22,7 +22,7 @@ const DOUBTS_MAX: u32 = 100;
 pub(super) struct Sink<W> {
     workload: Arc<W>,
     latencies: Mutex<Latencies>,
-    /// Number of acknowledged transactions. The worker's callbacks write it, and the watching
+    /// Number of acknowledged transactions. The worker and its callbacks write it, and the watching
     /// thread reads it for progress. The accesses are relaxed, because only the number itself
     /// matters.
     transactions: AtomicU64,

@@ -1,19 +1,20 @@
 //! Hands out the numbers of new records, and knows the number below which all are acknowledged. So
 //! a reader never looks for a record whose insert is still in flight.
 //!
-//! All threads share the counter. `next` is one `fetch_add`. An acknowledgement sets a flag in a
-//! ring, and a thread that finds the latch free advances the frontier over the flags that are set.
-//! Rules:
+//! All threads share the counter. `next` is one `fetch_add`. The frontier is the number below which
+//! all are acknowledged. An acknowledgement sets a flag in a ring, and a thread that finds the
+//! latch free advances the frontier over the flags that are set. Rules:
 //!
 //! 1. Every number below `acknowledged()` was passed to `acknowledge`, or lies below the first
 //!    number.
-//! 2. At most `WINDOW` numbers may be handed out and not acknowledged. The driver refuses a plan
-//!    with more transactions in flight.
+//! 2. Every number that is handed out must lie less than `WINDOW` above `acknowledged()`, because
+//!    numbers share the flags of the ring modulo `WINDOW`. The counter does not check this. The
+//!    workload only limits the transactions in flight to half of `WINDOW`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// Maximum count of numbers that are handed out and not acknowledged.
+/// Number of flags in the ring, which limits the numbers by rule 2.
 const WINDOW: usize = 1 << 20;
 
 /// A counter whose numbers may be acknowledged in any order.
@@ -30,7 +31,8 @@ pub struct AcknowledgedCounter {
 }
 
 impl AcknowledgedCounter {
-    /// Maximum count of numbers that are handed out and not acknowledged.
+    /// A number that is handed out must be less than [`acknowledged`](Self::acknowledged) plus this
+    /// number.
     pub const WINDOW: usize = WINDOW;
 
     /// A counter that begins at `first`. All numbers below `first` count as acknowledged.

@@ -1,7 +1,8 @@
 //! The hash that scatters record numbers. This hash equals YCSB's hash bit for bit, so keys and
 //! popular records are those of YCSB.
 
-/// FNV-1a of the eight bytes of `value`, lowest byte first, as a non-negative `i64`.
+/// FNV-1a of the eight bytes of `value`, lowest byte first. The result is the absolute value of the
+/// hash as an `i64`.
 pub fn fnv64(value: u64) -> u64 {
     let mut hash: u64 = 0xCBF2_9CE4_8422_2325;
     for byte in value.to_le_bytes() {

@@ -1,5 +1,5 @@
 //! Generators of numbers with a given distribution. All randomness comes from the caller's
-//! generator, so a seed replays a run. Each thread has generators of its own; threads share only
+//! generator, so a seed replays a run. Threads share no state that changes, except
 //! [`AcknowledgedCounter`] and the sequence of sequential keys.
 
 mod counter;

@@ -1,7 +1,7 @@
 //! The load phase inserts the standard's population (4.3.3), many rows in a transaction.
 //!
-//! The seed and the ticket alone determine the rows of a transaction, so that a transaction that
-//! conflicts is made again with the same rows.
+//! In one load phase, the seed and the ticket alone determine the rows of a transaction, so that a
+//! transaction that conflicts is made again with the same rows.
 
 use super::keys::{self, DistrictId};
 use super::random;

@@ -1,6 +1,6 @@
 //! Settings of a workload, read from a properties file. All properties of YCSB's core workload and
-//! client are known. A property that chooses YCSB's driver or output is ignored; all others are
-//! honoured. An unknown property is an error that names the property.
+//! client are known. A property that chooses YCSB's driver or output, or has no meaning here, is
+//! ignored; all others are honoured. An unknown property is an error that names the property.
 //!
 //! Rules:
 //!
@@ -156,7 +156,8 @@ pub struct Settings {
     pub ignored: Vec<String>,
 }
 
-/// Ignored properties: they choose a driver of YCSB, or an output that this program does not write.
+/// Ignored properties: they choose a driver of YCSB or an output that this program does not write,
+/// or have no meaning for this program.
 const IGNORED: &[&str] = &[
     "db",
     "exporter",

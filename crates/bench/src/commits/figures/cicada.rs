@@ -1,8 +1,8 @@
 //! The cases of the figures of Cicada over P-WAL (section IV), and of read-only transactions beside
 //! writers.
 //!
-//! Pure functions. There is one case for each combination of log, protocol, lock release, number of
-//! threads and way of waiting.
+//! Pure functions. A case is a combination of log, protocol, lock release, number of threads and
+//! way of waiting; each figure has some of these combinations.
 
 use super::spec::{ListFlag, Spec};
 use crate::commits::case::{Case, Work};

@@ -14,8 +14,8 @@ use katydid_wal::{InserterKind, SyncKind};
 pub const KEY_VALUE: Work = Work::UpdateSearch { value: 1024 };
 /// ELEDA's I/O unit, unless the paper names another.
 pub const UNIT: usize = 64 << 10;
-/// The paper's log buffer (6.1): eight hops, the ranges over which GRASSHOPPER hops, of 4 MiB each.
-/// Threads may reserve at most four hops ahead.
+/// Bytes of the paper's log buffer (6.1): eight of the ranges over which GRASSHOPPER hops, of 4 MiB
+/// each. Threads may reserve at most four of these ranges ahead.
 pub const RING: usize = 32 << 20;
 /// Number of streams of the memory engine's log. The paper has one log.
 const STREAMS: u16 = 1;

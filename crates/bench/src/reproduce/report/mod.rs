@@ -136,8 +136,8 @@ fn contents(chapters: &[Chapter]) -> String {
     list + "</ul>\n</nav>\n"
 }
 
-/// A table's head and rows. Each cell also names its column, for screens that are too narrow for
-/// columns.
+/// A table's head and rows. Each cell except the first of a row also names its column, for screens
+/// that are too narrow for columns.
 fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let names: String = columns.iter().map(|name| format!("<th>{name}</th>")).collect();
     let mut table = format!("<table>\n<thead><tr>{names}</tr></thead>\n<tbody>\n");

@@ -33,7 +33,7 @@ impl Score {
     }
 }
 
-/// Counts of all kinds; empty if all transactions are alike.
+/// Counts of all kinds; empty if the workload does not count by kinds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kinds {
     pub all: Vec<Kind>,

@@ -68,7 +68,7 @@ pub struct Measured {
     pub outcome: Outcome,
     /// Processor time of the whole process during the run.
     pub cpu: Duration,
-    /// Kinds of transactions, if the workload has several.
+    /// Counts of each kind of transaction, if the workload counts by kinds.
     pub kinds: Kinds,
     /// Numbers of lock waits, and of those that a deadlock ended, if the engine has locks and the
     /// workload reports them.

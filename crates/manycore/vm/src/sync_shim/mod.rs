@@ -2,7 +2,7 @@
 //!
 //! Values are in ordinary atomics of the same size as in production, so that words share cache
 //! lines as in production. Each operation calls [`vm`] before it takes effect. The memory is
-//! sequentially consistent: an ordering decides only the cost of a store.
+//! sequentially consistent: an ordering decides only the cost of a store or a fence.
 
 mod atomics;
 mod mutex;

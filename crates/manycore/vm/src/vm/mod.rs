@@ -6,7 +6,7 @@
 //! time.
 //!
 //! Each thread is a coroutine on a stack of its own. All coroutines and the scheduler run on the
-//! calling thread.
+//! thread that called [`simulate`].
 
 mod costs;
 mod lines;
@@ -31,7 +31,7 @@ pub type Body = Box<dyn FnOnce()>;
 pub struct Report {
     /// Simulated time from the start to the end of the last thread, in picoseconds.
     pub picoseconds: u64,
-    /// Number of accesses, copies and waits.
+    /// Number of accesses, fences, copies, waits and wake-ups.
     pub events: u64,
 }
 
@@ -39,8 +39,8 @@ pub struct Report {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulationError {
-    /// No thread can run, or no memory changes any more. The text names each thread that has not
-    /// ended, and its state.
+    /// No thread can run, or no memory has changed for 1 s of simulated time. The text names each
+    /// thread that has not ended, and its state.
     #[error("the threads wait for each other, or for nothing: {0}")]
     Deadlock(String),
     /// There is no memory for the threads' stacks.

@@ -6,10 +6,11 @@
 //! 1. A thread accesses shared memory only while no other running thread has a smaller clock. So
 //!    accesses happen in the order of simulated time, and the simulated memory is sequentially
 //!    consistent.
-//! 2. Each core has at most one thread that runs. The core's other threads are queued or sleep.
-//!    Threads never change their core.
-//! 3. An entry of `agenda` is stale if its number differs from that of its thread. Every thread
-//!    that runs (except the current one) or has a time-out has an entry that is not stale.
+//! 2. Each core has at most one thread that runs or watches. The core's other threads are queued,
+//!    sleep or have ended. Threads never change their core.
+//! 3. An entry of `agenda` is a time, a thread, and the thread's `number` when the entry was made.
+//!    The entry is stale if the thread's `number` has changed since. Every thread that runs (except
+//!    the current one) or has a time-out has an entry that is not stale.
 
 mod waiting;
 
@@ -260,8 +261,8 @@ impl Machinery {
         Next::Suspend
     }
 
-    /// Returns whether the running thread may access shared memory now (invariant 1). Called before
-    /// every access.
+    /// Returns [`Next::GoOn`] if the running thread may access shared memory now (invariant 1). If
+    /// not, the thread is scheduled again, and must suspend itself. Called before every access.
     pub(super) fn turn(&mut self) -> Next {
         let thread = &self.threads[self.current];
         if thread.clock >= thread.slice_end && self.others_want_the_core() {

@@ -7,7 +7,8 @@
 //! In the paper a worker continues with its next transaction until a group is full, and then writes
 //! the group. Without groups, the worker waits for each record. The variants with group commit are
 //! therefore rows of protocol `inline` with clients that have transactions in flight, and the other
-//! variants are rows of clients that block. All variants have one stream for each thread.
+//! variants are rows of clients that block. All these variants have one stream for each thread; the
+//! serial log of Figure 3 has one stream.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{greatest, least, ratio};

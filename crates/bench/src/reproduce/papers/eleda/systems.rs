@@ -2,8 +2,8 @@
 //! systems that a claim must reject.
 //!
 //! Pure functions. `vanilla` is WiredTiger on a device, `vanilla in memory` is WiredTiger on tmpfs.
-//! The rates with 32 threads of Figures 8 and 10 are threads divided by the latencies of Figures 9
-//! and 11.
+//! In the paper's numbers, the rates of these two systems with 32 threads in Figures 8 and 10 are
+//! threads divided by the latencies of Figures 9 and 11.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{greatest, least, ratio};

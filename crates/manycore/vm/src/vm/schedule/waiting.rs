@@ -1,21 +1,21 @@
 //! Waits: spinning, yielding, napping (a sleep for a time), parking, and sleeping on a word.
 //!
 //! Every wait ends by an operation of another thread or by a time-out. If no thread can run any
-//! more, the scheduler reports it.
+//! more, the scheduler reports a deadlock.
 
 use super::{Machinery, Next, State};
 use crate::vm::costs::Ps;
 use std::collections::VecDeque;
 
-/// Number of pauses before the first yield, as in the real `pause`. `YIELDS` is the number of
-/// yields before the first nap, as in the real `rest`. The simulated `pause` yields this number of
-/// times too; the real `pause` yields 4,000 times.
+/// Number of pauses before the first yield, as in the real `pause`.
 const SPINS: Ps = 32;
+/// Number of yields before the first nap, as in the real `rest`. The simulated `pause` yields this
+/// number of times too, although the real `pause` yields 4,000 times.
 const YIELDS: Ps = 200;
 
 impl Machinery {
     /// Lets the thread wait on its core until the line that it read last changes, for at most
-    /// `most`.
+    /// `most`. If the line has changed already, the thread only spends one pause.
     pub(in crate::vm) fn watch(&mut self, most: Ps) -> Next {
         self.events += 1;
         let index = self.current;
