@@ -24,7 +24,7 @@ pub(crate) enum PausePoint {
     /// Paged engine: one page of several was changed. Holds the latches of all these pages.
     Edited,
     /// Paged engine: the flusher has said that a page is being written back, and not yet that it is
-    /// clean. Holds the flusher's mutex, and page latches in shared mode.
+    /// clean. Holds the flusher's mutex, and the page's latch in shared mode.
     FlushBegun,
     /// Either engine: a record is about to be appended. Holds the latches of the pages that it
     /// changes, or, in the memory engine, nothing.

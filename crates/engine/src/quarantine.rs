@@ -17,8 +17,9 @@
 //! 2. Nothing ever removes or changes a file of a folder that is whole.
 //!
 //! A crash in (1) leaves the database unchanged, and a folder that is not whole; the next repair
-//! writes over the folder. A crash in (3) leaves some files of the new database; the next repair
-//! removes them and begins (3) again.
+//! writes over the folder. A crash in (2) before [`REPAIRING`] has its name leaves the database
+//! unchanged, too; the next repair makes another folder. A crash in (3) leaves some files of the
+//! new database; the next repair removes them and begins (3) again.
 
 use crate::control;
 use crate::copy::{INCOMPLETE, MANIFEST};

@@ -8,7 +8,9 @@ use std::sync::Arc;
 /// Maximum number of faults in a report.
 const FAULTS_MAX: usize = 1000;
 
-/// A receiver of progress, called with the number of pages done and the number of pages to do.
+/// A receiver of progress, called with the number of steps done and the number of all steps. A step
+/// is a page in the paged engine; in the memory engine it is a table of an open database, or a
+/// checkpoint file of a closed one.
 pub type VerifyProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// A fault that a check has found.

@@ -118,7 +118,7 @@ struct Plan {
     chain: Chain,
     last: Manifest,
     extension: Extension,
-    /// The stamp of the last commit.
+    /// The stamp for [`RestoreReport::copy`].
     stamp: CommitStamp,
     next_table: u32,
     moment: Option<SystemTime>,

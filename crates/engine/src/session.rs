@@ -85,7 +85,7 @@ impl Session {
         }
     }
 
-    /// Moves a commit that is done to `ready`.
+    /// Moves to `ready` a commit that is done.
     fn is_done(&self, (pending, seen_to): (PendingCallback, Timestamp), outcome: Outcome) {
         self.engine.acknowledge(seen_to);
         self.ready.borrow_mut().push_back((pending, outcome));

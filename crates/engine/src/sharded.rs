@@ -1,8 +1,8 @@
 //! References and metrics that threads do not share: one copy for each shard of threads.
 //!
-//! Any thread may call this code. A transaction takes a reference to its database and drops it
-//! within a microsecond. If all threads used one reference count, or one counter, they would wait
-//! for its cache line.
+//! Any thread may call this code. A short transaction takes a reference to its database and drops
+//! the reference within a microsecond. If all threads used one reference count, or one counter,
+//! they would wait for its cache line.
 
 use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;

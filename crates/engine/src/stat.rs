@@ -77,8 +77,8 @@ pub struct OpenTransaction {
 pub struct WaitingTransaction {
     /// The transaction's number.
     pub txn: TxnId,
-    /// The part of a table that the transaction wants to read or write. `holder_open` is the age of
-    /// the first of `blockers`.
+    /// The part of a table that the transaction wants to read or write. Its field `holder_open` is
+    /// the age of the first of `blockers`.
     pub wanted: Contested,
     /// The transactions that this transaction waits for: the holders of the keys, and the
     /// transactions that wait ahead of it.

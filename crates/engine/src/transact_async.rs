@@ -10,7 +10,8 @@
 //!    values that the body owns, and the thread's handle of the database, are dropped before the
 //!    future is ready.
 //! 3. A future that is dropped before [`Stage::Submitting`] commits nothing. From that stage on its
-//!    commit goes on, like that of a dropped [`CommitFuture`].
+//!    commit goes on, like that of a dropped [`CommitFuture`]. If the commit then fails with a
+//!    conflict, the body does not run again.
 //! 4. Under the slot's latch no waker is called or dropped, and no value of the user is dropped.
 //!
 //! The effect of dropping the future depends on the stage:

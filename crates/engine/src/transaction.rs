@@ -248,11 +248,11 @@ impl Transaction {
 
     /// Returns an iterator over the keys in `keys` and their values, in order, from either end. In
     /// the paged engine the keys and gaps that the iterator has passed are locked: no other
-    /// transaction can add, change or remove a key there before this transaction ends. (A few more
-    /// entries than were returned may be locked.) In the memory engine another transaction can
-    /// change keys there. If that transaction comes before this one in the order of commits, the
-    /// commit of this one fails with `Error::Conflict`. A step returns the errors of
-    /// [`Transaction::get`].
+    /// transaction can add, change or remove a key there before this transaction ends. (Without
+    /// [`Range::limit`], up to 128 entries more than were returned may be locked.) In the memory
+    /// engine another transaction can change keys there. If that transaction comes before this one
+    /// in the order of commits, the commit of this one fails with `Error::Conflict`. A step returns
+    /// the errors of [`Transaction::get`].
     ///
     /// `keys` may be any [`KeyRange`]: `..` for the whole table, `"a".."b"`, a pair of bounds, or a
     /// [`Prefix`](crate::Prefix).

@@ -62,7 +62,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Ends the thread after its current work, and waits for it.
+    /// Ends the thread after its current work, and waits for its end unless the caller is that
+    /// thread.
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
         self.wake.notify_all();

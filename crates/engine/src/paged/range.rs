@@ -1,7 +1,7 @@
 //! Walking a range of keys under interval locks, from either end.
 //!
-//! This code runs on the transaction's thread. The entries that were not fetched lie between `low`
-//! and `high`. A fetch from one end takes three steps:
+//! This code runs on the transaction's thread. The bounds `low` and `high` enclose the part of the
+//! range that was not fetched yet. A fetch from one end takes three steps:
 //!
 //! - (1) copy the next entries without locks, and note how far the copied interval reaches;
 //! - (2) lock the copied interval, which may wait;
@@ -23,9 +23,10 @@
 //! 3. An entry is returned as the transaction's own writes have left it. A step after a write to
 //!    the table, or after a rollback to a savepoint, first drops the fetched entries that no step
 //!    has taken. The dropped entries then lie between `low` and `high` again.
-//! 4. A range that is walked for update locks each entry for update before it locks the interval.
-//!    So if two transactions take the same entries, the second one waits before it has locked
-//!    anything that the first one wants to change.
+//! 4. A range that is walked for update locks each entry of step (1) for update before it locks the
+//!    interval. So if two transactions take the same entries, the second one waits before it has
+//!    locked anything that the first one wants to change. Entries that step (3) reads again are
+//!    locked for update after the interval.
 //!
 //! Fetches grow from one entry to [`BATCH_MAX`]: a caller that takes only the first entry locks no
 //! more than that entry. If the caller says how many entries it will take, the first fetch gets all
@@ -58,8 +59,9 @@ type EntryIndex = (Direction, usize);
 #[derive(Debug)]
 struct Fetched {
     batch: Batch,
-    /// Indexes of the entries that no step has taken; 0..0 if nothing was fetched. Between steps
-    /// they begin above 0, because the step that fetches takes the first entry.
+    /// Indexes of the entries that no step has taken; 0..0 if nothing was fetched or the entries
+    /// were dropped. Otherwise the indexes begin above 0 between steps, because the step that
+    /// fetches takes the first entry.
     left: Range<usize>,
 }
 

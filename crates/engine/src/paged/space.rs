@@ -1,23 +1,23 @@
 //! Allocation of pages of the database file, and its growth.
 //!
-//! The map pages (`page::map`) are authoritative; logged records change them like any page. This
-//! file keeps a copy of their bits in memory, so that finding a free page touches no page and takes
-//! no page latch. In the copy, the bits of pages that are handed out and not logged yet are set,
-//! too. A page becomes the caller's in two steps: [`Space::reserve`] takes the page in memory; then
-//! the caller's structure-change record sets the page's bit in the map, and the caller calls
+//! The map pages (`page::map`) are authoritative; logged records change them like any page.
+//! [`Space`] keeps a copy of their bits in memory, so that finding a free page touches no page and
+//! takes no page latch. In the copy, the bits of pages that are handed out and not logged yet are
+//! set, too. A page becomes the caller's in two steps: [`Space::reserve`] takes the page in memory;
+//! then the caller's structure-change record sets the page's bit in the map, and the caller calls
 //! [`Reserved::keep`]. A `Reserved` that is dropped instead frees the page.
 //!
-//! Threads that change a tree reserve and free pages while they hold page latches. The page writer
-//! grows the file ahead of need. The latch `growth` is taken before `used`, and both are taken
-//! after page latches. `growth` is held across I/O, `used` never is.
+//! Threads that change a tree reserve and free pages while they hold page latches. The checkpoint
+//! thread grows the file ahead of need. The latch `growth` is taken before `used`, and both are
+//! taken after page latches. `growth` is held across I/O, `used` never is.
 //!
 //! Invariants:
 //!
 //! 1. A page that is in use in a map, or reserved, has its bit set in `used`. No caller is handed a
 //!    page whose bit is set.
-//! 2. A page is handed out only if the file already contains it, zero-filled and durable. So
-//!    writing a page never meets a full device. Only growth of the file can meet a full device, and
-//!    the growth fails before the caller has changed anything.
+//! 2. A page is handed out only if the file already contains it: growth has filled its place with
+//!    zeros, durably. So writing a page never meets a full device. Only growth of the file can meet
+//!    a full device, and the growth fails before the caller has changed anything.
 //! 3. `Normal` reservations leave [`RESERVE_PAGES`] free pages, so that rollback and restart can
 //!    continue when the device is full.
 //! 4. A file that reaches beyond the page of map `k` has a valid map `k`.
@@ -198,8 +198,8 @@ pub(crate) struct Space {
     used: Mutex<Used>,
     /// Allows one growth at a time. Taken before `used`.
     growth: Mutex<()>,
-    /// True if few pages are free. A thread that takes a page sets it; the page writer clears it.
-    /// Relaxed, because it is a hint.
+    /// True if few pages are free. A thread that takes a page sets it; the checkpoint thread clears
+    /// it. Relaxed, because it is a hint.
     short: AtomicBool,
 }
 
@@ -273,8 +273,8 @@ impl Space {
         if used.free <= floor {
             return None;
         }
-        // The page writer is asked to grow the file at every 16th page only, because on a full
-        // device each request notifies it in vain.
+        // The checkpoint thread is asked to grow the file at every 16th page only, because on a
+        // full device each request notifies it in vain.
         if used.free.is_multiple_of(16)
             && used.free < self.reserve + Self::ahead(used.prepared, self.page_bytes) / 2
         {
@@ -283,7 +283,7 @@ impl Space {
         used.take()
     }
 
-    /// Returns whether the page writer should call [`Space::grow_ahead`].
+    /// Returns whether the checkpoint thread should call [`Space::grow_ahead`].
     pub(crate) fn is_short(&self) -> bool {
         self.short.load(Ordering::Relaxed)
     }
@@ -302,13 +302,14 @@ impl Space {
 
     /// Notes that a record in the log has cleared a page's bit in its map. No thread reaches the
     /// page any more, so another caller may take it. Returns `false` if the page was free already,
-    /// which is a fault of the caller's structures.
+    /// belongs to a map, or lies beyond the file. Each of these is a fault of the caller's
+    /// structures.
     #[must_use]
     pub(crate) fn freed(&self, page: PageId) -> bool {
         !map::is_own_page(page, self.page_bytes) && self.used.lock().give_back(page)
     }
 
-    /// Returns whether a page is in use or reserved. Pages beyond the file count as taken.
+    /// Returns whether a page, which the file must contain, is in use or reserved.
     pub(crate) fn is_taken(&self, page: PageId) -> bool {
         self.used.lock().is_set(page)
     }
@@ -320,8 +321,8 @@ impl Space {
     }
 
     /// Grows the file if few pages are free, so that reservations need not wait for growth. Called
-    /// by the page writer. Returns whether the file grew. The caller may ignore `NoSpace`, because
-    /// reservations will report it.
+    /// by the checkpoint thread. Returns whether the file grew. The caller may ignore `NoSpace`,
+    /// because reservations will report it.
     pub(crate) fn grow_ahead(&self) -> Result<bool> {
         self.short.store(false, Ordering::Relaxed);
         let SpaceStat { pages, free } = self.stat();

@@ -2,9 +2,10 @@
 //!
 //! Used by one thread at a time; a transaction may move between threads. Invariants:
 //!
-//! 1. Except in a read view, every key is locked before the transaction reads it, passes over it or
-//!    writes it. No lock is released before the commit record has a position in the log, or
-//!    everything is undone.
+//! 1. Except in a read view, the transaction locks every key before it writes the key or returns
+//!    the key's value. It also locks every key that a range passes over, except in an unlocked
+//!    range (`unlocked`). No lock is released before the commit record has a position in the log,
+//!    or everything is undone.
 //! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it
 //!    can only roll back.
 //! 3. `depends` is at least the commit end of every transaction whose writes this one has seen or
@@ -437,8 +438,8 @@ impl EngineTransaction for PagedTransaction {
 
     /// Takes the keys in groups of [`KEYS_TOGETHER`] at most. For each group, the call first reads
     /// the keys whose leaves are in memory, then the other leaves together, then the keys in these
-    /// leaves. All keys of a group are locked, in their order, before a leaf of the group is read
-    /// from the device.
+    /// leaves. Without a view, the call locks all keys of a group, in their order, before it reads
+    /// those leaves together.
     fn multi_get(&mut self, table: &Arc<PagedTable>, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let together = self.keys_together();
         if together == 1 {
@@ -490,7 +491,8 @@ impl EngineTransaction for PagedTransaction {
         let together = self.keys_together();
         for some in entries.chunks(together) {
             if together > 1 {
-                // While the transaction holds the table's lock, no thread frees the table's pages.
+                // While the transaction holds the table's lock, no other transaction can drop the
+                // table and free its tree.
                 self.enter(table)?;
                 table.tree.read_ahead(&self.engine().pool, some.iter().map(|(key, _)| *key))?;
             }

@@ -32,7 +32,7 @@ use crate::paged::writer::Writer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Maximum number of calls that pass between two tries.
+/// Maximum number of lock requests that pass between two tries.
 const CALLS_MAX: u32 = 1024;
 
 /// Answer of the lock manager.
@@ -68,12 +68,12 @@ impl Unended {
 /// All transactions that are set aside.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished {
-    /// Number of entries of `list`. Written with `list` held; every call on a table reads it.
-    /// Relaxed, because it is a hint.
+    /// Number of entries of `list`. Written with `list` held; every lock request reads it. Relaxed,
+    /// because it is a hint.
     count: AtomicUsize,
-    /// Number of calls on tables that pass before the next one tries to end transactions.
-    /// `failures` counts how often calls have tried in vain in a row: while the device stays bad,
-    /// calls try less and less often. `pass` and `failures` are relaxed hints.
+    /// Number of lock requests that pass before the next one tries to end transactions. `failures`
+    /// counts the tries in a row that were in vain: while the device stays bad, lock requests try
+    /// less and less often. `pass` and `failures` are relaxed hints.
     pass: AtomicU32,
     failures: AtomicU32,
     list: Mutex<Vec<Unended>>,
@@ -131,7 +131,7 @@ impl Engine {
         }
     }
 
-    /// Tries to end the transactions that are set aside, unless other calls have tried in vain
+    /// Tries to end the transactions that are set aside, unless lock requests have tried in vain
     /// lately. The caller holds no latch.
     #[cold]
     fn help_unended(&self) {

@@ -8,9 +8,9 @@
 //!
 //! 1. An entry that is returned was locked before its value was read.
 //! 2. The transaction depends on every commit that may have deleted a key before the range came to
-//!    it ([`LockSpace::dependence_of`]), and on the commit that wrote the entry. The transaction
-//!    does not depend on transactions whose locked entries were passed over: the range is not
-//!    isolated from them.
+//!    it ([`LockSpace::dependence_of`]), and on the commits that wrote the returned entries. The
+//!    transaction does not depend on transactions whose locked entries were passed over: the range
+//!    is not isolated from them.
 //! 3. After the transaction has written to the table, the copied entries that were not returned are
 //!    dropped and copied again.
 //!

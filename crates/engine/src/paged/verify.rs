@@ -216,17 +216,17 @@ impl<'a> TreeCheck<'a> {
         Ok(())
     }
 
-    /// Checks the pages that belong to no table: those of the catalog, of interrupted loads, and of
-    /// the maps. Runs after the trees of all tables were checked, while no thread changes the
-    /// catalog.
+    /// Checks the pages that belong to no table: the first page, and those of the catalog, of
+    /// interrupted loads, and of the maps. Runs after the trees of all tables were checked, while
+    /// no thread changes the catalog.
     fn verify_rest(&mut self, catalog: &Catalog, report: &mut VerifyReport) -> Result<()> {
         for page in [PageId::new(0), PageId::FIRST_MAP] {
             let noted = self.reached.note(page);
             report.note(noted)?;
         }
         report.pages += 1;
-        // An interrupted load leaves a tree until the next opening. The keys of this tree do not
-        // count, because they are not the table's.
+        // An interrupted load leaves a tree until the next opening. The keys of this tree and of
+        // the catalog do not count, because they are not the keys of a table.
         let before = report.keys;
         for tree in [CATALOG].into_iter().chain(catalog.loads.iter().map(|load| load.tree)) {
             tree.verify(self.pool, &mut self.reached, report)?;

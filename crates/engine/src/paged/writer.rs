@@ -1,6 +1,7 @@
 //! State of a transaction that writes. A writer appends the transaction's changes to the log.
 //!
-//! Runs on the transaction's thread. Invariants:
+//! One thread at a time uses a writer: the transaction's thread, the thread that recovers, or a
+//! thread that ends a transaction that was set aside (`unfinished`). Invariants:
 //!
 //! 1. `undo_next` is the newest change of the transaction that is not undone, zero if there is
 //!    none. Older changes are found by following `prev` from record to record; at a compensation

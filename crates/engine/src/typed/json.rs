@@ -36,8 +36,8 @@ use std::borrow::Cow;
 /// read.
 ///
 /// # Panics
-/// A write panics if the type refuses to be serialized, or has a map whose keys are neither strings
-/// nor numbers. Both are properties of the type.
+/// A write panics if the type refuses to be serialized, or has a map whose keys `serde_json` cannot
+/// write as strings, such as tuples. Both are properties of the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Json<T>(pub T);
 

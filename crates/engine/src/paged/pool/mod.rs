@@ -1,15 +1,16 @@
 //! The buffer pool: a bounded number of pages in memory, written back under the write-ahead rule.
 //!
-//! Threads: every thread that calls the engine reads and changes pages here. The page writer, the
-//! checkpointer and threads that need room write pages back, one batch at a time. Modules: `frame`
-//! (room for a page), `guard` (a latched page), `shard` (page tables and clock), `load` (from the
-//! device), `evict` (making room), `flush` (to the device), `aside` (memory besides the frames).
+//! Threads: every thread that calls the engine reads and changes pages here. The checkpoint thread,
+//! threads that take a checkpoint themselves and threads that need room write pages back, one batch
+//! at a time. Modules: `frame` (room for a page), `guard` (a latched page), `shard` (page tables
+//! and clock), `load` (from the device), `evict` (making room), `flush` (to the device), `aside`
+//! (memory besides the frames).
 //!
 //! Invariants:
 //!
 //! 1. A page is in at most one frame. A frame is in its shard's table from before its page is read
-//!    from the device until the frame is evicted. So no thread can read a page from the device
-//!    while another thread has, or writes, a newer version.
+//!    from the device until that read fails or the frame is evicted. So no thread can read a page
+//!    from the device while another thread has, or writes, a newer version.
 //! 2. Only a clean, unpinned frame is evicted; a frame is clean when its bytes are durable in place
 //!    (`frame`, invariant 1).
 //! 3. Before any page goes to the device, the log is durable up to the end of the last record that
@@ -19,8 +20,9 @@
 //!    being read in, and the flusher mutex.
 //! 5. A thread that makes room may hold page latches. So it never waits for the latch of a page to
 //!    be written: it tries the latch, and leaves the page out if another thread holds the latch
-//!    exclusively. Only [`Pool::flush_all`] waits for page latches, and its caller holds none. A
-//!    thread takes page latches first, then the flusher mutex, then shard latches.
+//!    exclusively. Of the functions that write pages back, only [`Pool::flush_all`] waits for page
+//!    latches, and its caller holds none. A thread takes page latches first, then the flusher
+//!    mutex, then shard latches.
 //! 6. When all frames are pinned or cannot be written back, the pool allocates one more. The pool
 //!    then exceeds its limit, because waiting could deadlock.
 //!
@@ -76,9 +78,11 @@ pub(crate) struct Pool {
     slab: Mutex<Slab>,
     /// Frames that hold no page.
     spare: Mutex<Vec<Frame>>,
-    /// Pages that were just written back because they were cold. Eviction tries them first.
+    /// Pages that were written back lately. Eviction tries them first, and skips those that threads
+    /// have used since.
     ready: Mutex<VecDeque<PageId>>,
-    /// Number of clock steps; modulo `SHARDS` it is the next shard.
+    /// Number of visits of shards, by eviction and by searches for cold pages. This number modulo
+    /// `SHARDS` is the shard to visit next.
     turn: AtomicUsize,
     flusher: Mutex<flush::Flusher>,
     aside: Arc<AsideTotal>,
@@ -252,8 +256,9 @@ impl Pool {
 
     /// Returns a page that is about to be made anew, with its latch held exclusively. The pool does
     /// not read the page from the device, whatever is there. The caller sets all of its bytes
-    /// between `begin_change` and `finish_change`. Until then the page keeps its former bytes: the
-    /// record that freed it may not be durable yet, and after a crash those bytes are needed again.
+    /// between `begin_change` and `finish_change`. Until then the page's former bytes are kept, in
+    /// its frame or on the device: the record that freed the page may not be durable yet, and after
+    /// a crash those bytes are needed again.
     pub(crate) fn create(&self, page: PageId) -> Result<NewPage<'_>> {
         loop {
             let found = self.shard(page).with(page, |frame| {
@@ -279,8 +284,9 @@ impl Pool {
                     None => continue,
                 },
             };
-            // Gives the page an LSN and a kind, for callers that ask. The frame is not `loaded`, so
-            // it is not written back, and `NewPage` drops the frame.
+            // Gives the page an LSN and a kind, for callers that ask. The frame is not `loaded`
+            // before `finish_change`. Until then the flusher does not write the frame back, and
+            // dropping the `NewPage` removes the frame.
             super::page::header::format_free(&mut body.bytes, page);
             return Ok(NewPage::new(self, body));
         }

@@ -1,8 +1,8 @@
 //! One of the pool's page tables: the frame of each page, and the clock that picks a frame to give
 //! up.
 //!
-//! The shard's latch (rank: after page latches) is held for a lookup or one clock step, never
-//! across I/O or a wait.
+//! The shard's latch (rank: after page latches) is held for one operation on the table, such as a
+//! lookup or a clock step, never across I/O or a wait.
 
 use super::frame::{Frame, Latch};
 use crate::latch::RwLock;
@@ -99,9 +99,9 @@ impl Shard {
         free.then(|| table.take(index))
     }
 
-    /// Examines up to `steps` frames from the clock's hand on, each at most once. A referenced
-    /// frame loses its mark. The first clean, unpinned, unreferenced frame is taken. Dirty frames
-    /// that are unpinned and unreferenced are added to `dirty`.
+    /// Examines up to `steps` frames from the clock's hand on, each at most once. An unpinned frame
+    /// that is marked as referenced loses this mark. The first clean, unpinned, unreferenced frame
+    /// is taken. Dirty frames that are unpinned and unreferenced are added to `dirty`.
     pub(super) fn sweep(&self, steps: usize, dirty: &mut Vec<PageId>) -> Sweep {
         let mut sweep = Sweep::default();
         let mut table = self.table.write();

@@ -8,15 +8,15 @@
 //! - Commit without chains, or end: the transaction leaves.
 //! - Commit with chains: the transaction becomes committed, with its chains.
 //! - Freed chain: the same as for a change, and the chain leaves its transaction.
-//! - Part of the checkpoint: each captured transaction enters, unless a record since the begin
-//!   record has ended it.
+//! - List of active transactions of the checkpoint: each captured transaction enters, unless a
+//!   record since the begin record has ended it.
 //!
-//! Parts of other checkpoints (unfinished ones after this one) are ignored, because the records of
-//! the transactions themselves say all that these parts captured.
+//! The lists of later checkpoints, which the control file does not name, are ignored, because the
+//! records of the transactions themselves say all that these lists captured.
 //!
-//! Analysis and redo read the log together. Redo considers a page dirty if a record above the begin
-//! record changes it. So redo decides about each record without knowing the rest of the log. Only
-//! the records of the checkpoint itself are read first, for the pages that were dirty when the
+//! Analysis and redo read the log together. Redo considers every page dirty that a record above the
+//! begin record changes. So redo can decide about each record without knowing the records after it.
+//! Only the records of the checkpoint itself are read first, for the pages that were dirty when the
 //! checkpoint was taken.
 
 use super::Progress;

@@ -1,7 +1,7 @@
 //! Restart: analysis, redo, undo.
 //!
-//! Runs on the thread that opens the database, before any other thread sees it; redo starts more
-//! threads. `docs/recovery.md` argues why the outcome is right. Invariants:
+//! Runs on the thread that opens the database, before any other thread uses the database; redo
+//! starts more threads. `docs/recovery.md` argues why the outcome is right. Invariants:
 //!
 //! 1. Reading the checkpoint changes nothing. Redo changes pages in memory as the log says and
 //!    appends nothing. Undo appends compensation records before it changes pages, like any
@@ -27,7 +27,8 @@ pub(crate) use redo::repeat;
 use crate::Lsn;
 use crate::options::{Phase, RecoveryProgress};
 
-/// Reports the progress of recovery to the opening program, at most once for each [`STEP_BYTES`].
+/// Reports the progress of recovery to the opening program. A pass over the log reports at its
+/// begin and its end, and in between at most once for each [`STEP_BYTES`] of log.
 #[derive(Clone)]
 pub(crate) struct Progress {
     receiver: Option<RecoveryProgress>,
@@ -46,7 +47,7 @@ impl Progress {
         }
     }
 
-    /// Counts bytes of log from `from` to `to`.
+    /// Begins a pass over the log from `from` to `to`, and reports the begin.
     fn over(&self, phase: Phase, from: Lsn, to: Lsn) -> Walk<'_> {
         self.report(phase, 0, to.since(from));
         Walk { progress: self, phase, from, to, reported: from }

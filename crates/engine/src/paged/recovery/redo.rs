@@ -5,7 +5,8 @@
 //! applier applies the records of its own pages. So the changes of one page stay in log order, and
 //! no two threads wait for a page. Before an applier applies a batch, it reads those of its pages
 //! in the batch that no earlier batch had, in page order. While one applier waits for the device,
-//! another one runs; so there are two appliers for each core, up to 16 appliers.
+//! another one runs; so there are two appliers for each core, up to 16 appliers. With
+//! [`Background::Caller`] there is one applier.
 //!
 //! Below the checkpoint's begin record, redo applies only the records of pages that were dirty at
 //! the checkpoint, from their recovery LSNs on. Above the begin record, redo applies the records of

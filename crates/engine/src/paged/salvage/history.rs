@@ -56,9 +56,9 @@ pub(super) struct Replayed {
     pub(super) unfit: HashSet<PageId>,
     /// A number above all pages that the log names.
     pub(super) pages: u64,
-    /// End of the log.
+    /// End of the part of the log that was replayed.
     pub(super) end: Lsn,
-    /// True if commits after the end are lost.
+    /// True if commits after `end` are lost.
     pub(super) is_short: bool,
 }
 
@@ -81,7 +81,8 @@ impl Replayed {
     }
 }
 
-/// Calls `see` with each record of the engine that can be read, until `see` returns `false`.
+/// Calls `see` with the records of the engine, in order, until `see` returns `false` or a record
+/// cannot be read.
 fn each(log: &StreamInspection, mut see: impl FnMut(&RecordRef<'_>) -> Result<bool>) -> Result<()> {
     let mut reader = log.records()?;
     loop {

@@ -8,7 +8,8 @@
 //! 1. Damage to one page does not affect others: redo leaves out a page that cannot be read. A
 //!    later record that overwrites the whole page makes it readable again.
 //! 2. Keys are found by the fences of leaves, not through inner pages: a leaf counts if its map
-//!    marks it as in use. So the loss of an inner page loses no row.
+//!    marks it as in use. So the loss of an inner page loses no row. `survey` has the exceptions:
+//!    leaves of a map that cannot be read, and leaves of freed trees and of bulk loads.
 //! 3. Keys that no sound leaf of a table covers are a loss. So losses and rows together cover all
 //!    keys of every table that the catalog names.
 //! 4. Changes of unfinished transactions are taken back in the rows, key by key, and not in the
@@ -239,8 +240,8 @@ impl Found {
         Ok(Found { control, page_bytes, database, pages, log_needed, log })
     }
 
-    /// Returns a pool over the database file, in which the log is redone. Pages that are written
-    /// back go to the overlay.
+    /// Returns a pool over the database file, for redo of the log. Pages that the pool writes back
+    /// go to the overlay.
     fn pool(&self) -> Result<Pool> {
         let area = MemoryDirectory::new();
         let double_write = DoubleWrite::open(&area, Method::Buffered, self.database, self.page_bytes)?;

@@ -77,7 +77,8 @@ impl Rows<'_> {
         leaf.upper.as_ref().is_none_or(|upper| key < upper.as_slice()).then_some(leaf)
     }
 
-    /// Returns the value that a leaf stores, or `None` if its pages are damaged.
+    /// Returns the bytes of a value in a leaf, or `None` if the overflow pages of a long value are
+    /// damaged.
     fn value(&self, value: Value<'_>) -> Result<Option<Vec<u8>>> {
         match value {
             Value::Inline(bytes) => Ok(Some(bytes.to_vec())),

@@ -1,8 +1,9 @@
 //! Survey of the leaves of all tables.
 //!
-//! Reads every page once. A leaf counts if its map marks it as in use. If the map cannot be read, a
-//! leaf counts if a sound inner page leads to it with the fences that the leaf has. Freed pages
-//! keep their bytes, so without these two rules deleted rows would come back.
+//! Reads every page once, except those that their maps mark as free. A leaf counts if its map marks
+//! it as in use. If the map cannot be read, a leaf counts if a sound inner page leads to it with
+//! the fences that the leaf has. Freed pages keep their bytes, so without these two rules deleted
+//! rows would come back.
 //!
 //! In a sound file, two leaves of a tree never cover the same key. If two leaves of a table's tree
 //! do, the device has returned an older version of one of them. Then the leaf with the lower LSN

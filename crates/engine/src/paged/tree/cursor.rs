@@ -2,17 +2,17 @@
 //! their latches, and returns the bound from which to continue.
 //!
 //! A scan descends from the root and walks along the leaves of one parent. It holds the parent's
-//! latch meanwhile, so that these leaves are neighbours. The scan waits only for the first leaf. If
-//! a further leaf is not in memory or is being changed, the scan releases its latches. Then it
-//! finds the leaf again from the root, by the leaf's fence. If the batch still has room after the
-//! last leaf of the parent, the scan descends again for the leaves of the next parent. No latch is
-//! held between two batches. Changes of the pages meanwhile do not matter, because the next batch
-//! is found from the root, by the last key or the leaf's fence. Locks, not the scan, guard against
-//! keys that are inserted or deleted between two batches.
+//! latch meanwhile, so that these leaves are neighbours. Of these leaves, the scan waits only for
+//! the first. If a further leaf is not in memory or is being changed, the scan releases its
+//! latches. Then it finds the leaf again from the root, by the leaf's fence. If the batch still has
+//! room after the last leaf of the parent, the scan descends again for the leaves of the next
+//! parent. No latch is held between two batches. Changes of the pages meanwhile do not matter,
+//! because the next batch is found from the root, by the last key or the leaf's fence. Locks, not
+//! the scan, guard against keys that are inserted or deleted between two batches.
 //!
-//! If the next leaf is not in memory, the scan asks for this leaf, and for the further leaves that
-//! it is likely to need (`Pool::prefetch`). The scan holds no latch while it asks, and then
-//! continues from the root.
+//! If the next leaf is not in memory, and reads of the file can overlap (`Pool::ahead_max`), the
+//! scan reads this leaf together with the further leaves that it is likely to need
+//! (`Pool::prefetch`). The scan holds no latch meanwhile, and then continues from the root.
 //!
 //! A transaction that has locked the keys of a batch has to know whether the batch is still right.
 //! Every change of a leaf raises its page LSN, under its latch, and a leaf that is merged away is

@@ -1,4 +1,5 @@
-//! Creating a tree; freeing, after the commit, a long value or the whole tree of a dropped table.
+//! Creating trees, and freeing long values and whole trees: after the commit of the transaction
+//! that no longer uses them, or in the undo of the records that made them.
 //!
 //! Freeing a tree takes many records. Each record leaves a smaller tree that can be freed again
 //! from its root, so freeing can be repeated after a crash. The last record frees the page that

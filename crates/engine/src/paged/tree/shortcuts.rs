@@ -18,13 +18,13 @@
 //! 1. The drop of a table. A thread finds out about the drop in the same way as after a descent,
 //!    which reads such pages, too (`PagedTable::dropped`). Table ids are never reused.
 //! 2. A bulk load. It makes a second tree of the same table, exchanges the two trees, and frees the
-//!    leaves of the former one; a load that is given up frees the leaves of its own tree. So
-//!    shortcuts never pass a load. `loads` counts the begins and ends of loads. A map is made while
-//!    the count is even. A thread uses the map only if the count, read with the leaf's latch held,
-//!    equals the count from before the map was made. A load raises the count before it changes its
-//!    first page. So a thread that finds a change of the load in a page also finds another count.
-//!    Hints need no count: only writers use them, and a load has the table's exclusive lock. The
-//!    begin of a load clears the hints.
+//!    leaves of the former one; a load that is given up frees the leaves of its own tree. So no
+//!    shortcut that was made before the end of a load is used after the load's begin. `loads`
+//!    counts the begins and ends of loads. A map is made while the count is even. A thread uses the
+//!    map only if the count, read with the leaf's latch held, equals the count from before the map
+//!    was made. A load raises the count before it changes its first page. So a thread that finds a
+//!    change of the load in a page also finds another count. Hints need no count: only writers use
+//!    them, and a load has the table's exclusive lock. The begin of a load clears the hints.
 //!
 //! A thread that descends although there are shortcuts counts the descent. The thread whose count
 //! reaches the limit makes a new map. The limit is the number of leaves of the last map, so making
@@ -157,7 +157,8 @@ impl Shortcuts {
         }
     }
 
-    /// Makes a new map from what `read` returns, unless another thread has just made one.
+    /// Makes a new map from what `read` returns. Does nothing if another thread is making or has
+    /// just made a map, or if a load is running.
     #[cold]
     pub(super) fn renew(&self, read: impl FnOnce() -> Result<Option<RouteMap>>) {
         let Some(_making) = self.making.try_lock() else { return };

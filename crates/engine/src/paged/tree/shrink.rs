@@ -27,9 +27,9 @@ fn underfull_below(page_bytes: usize) -> usize {
 /// State of a parent after one of its children was merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Parent {
-    /// Nothing was merged, or the parent is full enough.
+    /// Nothing was merged, the parent is full enough, or the parent is the root.
     Stays,
-    /// The parent should itself be merged, or is a root with a single child.
+    /// The parent is not the root, and should itself be merged.
     Underfull,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Images are in the transaction's own memory until a view needs them; then they are published
 //! ([`Versions`]). The transaction's own thread keeps images, and publishes them at once if a view
-//! is open. A thread that opens a view publishes the images that were kept before. Invariants, all
-//! of them under the latch `kept`:
+//! is open. A thread that opens a view publishes the images that were kept before. Invariants about
+//! `state`, and about everything that the latch `kept` guards:
 //!
 //! 1. An image is kept before the transaction changes the leaf, while its thread holds the leaf's
 //!    latch.
@@ -65,12 +65,13 @@ pub(crate) struct TxnImages {
     /// `ACTIVE` and then loads the number of open views; a thread that opens a view stores that
     /// number and then loads the state. All four accesses are SeqCst, so at least one of the two
     /// threads reads the store of the other. `ENDED` is stored with Release after the locks are
-    /// released. Only the thread that ends the transaction needs `COMMITTED`, so that thread stores
-    /// and loads this value relaxed. While the state is `ENDED`, the contents under the latch
-    /// belong to an earlier transaction.
+    /// released or all changes are undone. `COMMITTED` is stored and loaded relaxed. Only the
+    /// thread that ends the transaction looks for it. If another thread has stored it, that thread
+    /// held the latch of [`Unshown`](super::Unshown), which the ending thread has taken since.
+    /// While the state is `ENDED`, the contents under the latch belong to an earlier transaction.
     state: AtomicU8,
-    /// True if there are long values among the images. Relaxed, because the transaction's thread
-    /// reads only its own stores.
+    /// True if there are long values among the images. Stored with `kept` latched. Relaxed, because
+    /// the transaction's thread loads its own stores, and other threads load with `kept` latched.
     has_long: AtomicBool,
     pub(super) kept: Mutex<ImageState>,
 }

@@ -5,7 +5,7 @@
 //! table and key), `view` (reading), `unshown` (commits that wait for the log). This file has the
 //! open views, the images that they need, and the order of commits for views.
 //!
-//! Runs on any thread. Latches, in their order: the list of waiting commits (`unshown`), a
+//! Runs on any thread. Latches, in their order: the list of waiting commits (`unshown`), `all`, a
 //! transaction's images, `registry`, a table's map. A thread that holds a leaf's latch may take all
 //! of these latches except the first. Invariants:
 //!
@@ -15,8 +15,8 @@
 //!    or a lower value. A transaction that comes after another one in the order of locks reads no
 //!    lower value than the earlier one. So a view sees a prefix of that order.
 //! 2. A thread that opens a view visits all transactions with images, and publishes the images that
-//!    they have kept. It waits for each transaction only as long as for a latch. A transaction that
-//!    keeps images later finds the view registered, and publishes these images itself.
+//!    they have kept. For each of them, the thread waits no longer than for a latch. A transaction
+//!    that keeps images later finds the view registered, and publishes these images itself.
 //! 3. An image of a committed transaction is in the list (`committed`) of the newest view that
 //!    needs it. When that view closes, the image moves to the newest older view that needs it, or
 //!    is removed. So no image survives the last view that needs it.
@@ -418,8 +418,9 @@ impl Views {
 }
 
 impl Registry {
-    /// Names the tables of a transaction that kept no images to the views below its stamp. A view
-    /// that has visited the transaction knows these tables already.
+    /// Tells the views below `stamp` which tables the transaction with this stamp has changed
+    /// without keeping images. A view whose opening visited the transaction knows these tables
+    /// already.
     fn add_forgotten(&self, stamp: Stamp, tables: &Forgotten) {
         for entry in self.open.iter().take_while(|entry| entry.stamp < stamp) {
             entry.shared.add_forgotten(tables.clone());

@@ -2,8 +2,8 @@
 //!
 //! With `LockRelease::AfterDurable` the thread of `durability_waiter` ends the transactions that
 //! commit with a callback or a future, one after another. The program may see a commit acknowledged
-//! before that thread ends the transaction. So a thread that opens a view first shows to the view
-//! all commits that are or may be acknowledged. It does not wait for the thread of
+//! before that thread ends the transaction. So before a thread opens a view, it makes visible to
+//! views all commits that are or may be acknowledged. It does not wait for the thread of
 //! `durability_waiter`.
 //!
 //! Threads: the committing thread adds a commit; the thread of `durability_waiter` takes it; each
