@@ -17,8 +17,8 @@ pub use std::thread::{JoinHandle, spawn};
 ///
 /// The explorer must try every run within the bound. The number of runs must be at least half of
 /// the number that `explored.txt` records for the body, because fewer runs mean that the body does
-/// less than before. If `KATYDID_EXPLORED=FILE` is set, the number of runs of each body is appended
-/// to that file as one line.
+/// less than before. If `KATYDID_EXPLORED=FILE` is set, this function does not compare the number,
+/// but appends it to that file as one line.
 #[cfg(katydid_explore)]
 pub fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
     let explorer = crate::explore::Explorer { preemptions, ..Default::default() };

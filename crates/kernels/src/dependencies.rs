@@ -5,8 +5,9 @@
 //!
 //! 1. Positions are sorted by stream, with at most one for each stream.
 //! 2. A transaction that depends on another one adds the other's position *and* the other's
-//!    dependencies to its own set. So a transaction survives a crash exactly if every position in
-//!    its set does, and recovery need not follow dependencies from record to record.
+//!    dependencies to its own set. So a transaction whose record has survived a crash is kept
+//!    exactly if every position in its set has survived too. Recovery need not follow dependencies
+//!    from record to record.
 
 use crate::lsn::Lsn;
 use smallvec::SmallVec;

@@ -1,4 +1,4 @@
-//! Levels of durability that a record can have when its append is acknowledged.
+//! Levels of durability: how far a record has come when a wait for it returns.
 //!
 //! Plain values.
 

@@ -1,6 +1,7 @@
 //! The log's four frontiers: how far it is reserved, filled, written and durable.
 //!
-//! Every thread reads the frontiers. Invariants, checked in debug builds after each change:
+//! Every thread reads the frontiers. Debug builds check invariant 1 after each change of `filled`,
+//! `written` or `durable`. Invariants:
 //!
 //! 1. durable <= written <= filled <= reserved. A thread that reads two frontiers reads the smaller
 //!    one first. Frontiers only grow, so the value that was read first can only be too low, and the
@@ -18,8 +19,8 @@
 //!   read-modify-writes. SeqCst orders the reservation of a record before the request for its sync
 //!   (`sync/waiters.rs`).
 //! - `filled`: scans raise it with Release, after they have acquired the marks. Inserters that fill
-//!   in order store it with Release after the copy. A thread that writes loads it with Acquire
-//!   before it reads the ring.
+//!   in order store it with Release (`mutex`: SeqCst) after the copy. A thread that writes loads it
+//!   with Acquire before it reads the ring.
 //! - `written`: the thread that has performed a write stores it with Release, under the latch
 //!   `leader` of `katydid-wal` (`files/writer.rs`). Admission loads it with Acquire before bytes of
 //!   the ring are used again.

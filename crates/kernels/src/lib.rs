@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`lsn`], [`durability`] | positions in the log, and the levels of safety of a record |
+//! | [`lsn`], [`durability`] | positions in the log, and the levels of durability |
 //! | [`stamp`] | the order of commits |
 //! | [`frontier`] | how far the log is reserved, filled, written and durable |
 //! | [`record`], [`checksum`] | physical records as bytes |

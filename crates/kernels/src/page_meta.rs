@@ -14,8 +14,8 @@
 //! 1. A page whose bytes differ from the device's has `rec_lsn` or `flushing` set. The flusher sets
 //!    `flushing` before it clears `rec_lsn`, and a reader loads `rec_lsn` first, so no reader finds
 //!    both unset in between.
-//! 2. `rec_lsn` is a lower bound of the LSN of the page's first change. `begin_change` sets it
-//!    before the record of that change is appended.
+//! 2. `rec_lsn` is a lower bound of the LSN of the first change since the page was last clean.
+//!    `begin_change` sets it before the record of that change is appended.
 //!
 //! The module `checks` runs this file under the explorer.
 

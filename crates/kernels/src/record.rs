@@ -10,8 +10,8 @@
 //! Rules:
 //!
 //! 1. The sum covers `len` and everything from `incarnation` to the end of the payload. The sum
-//!    does not cover `lsn`, so it is computed before the position is known. Instead, the reader
-//!    compares `lsn` with the position at which it reads the record.
+//!    does not cover `lsn`, so a thread can compute the sum before it knows the position. Instead,
+//!    the reader compares `lsn` with the position at which it reads the record.
 //! 2. The sum covers `durable`, so `durable` is the durable frontier as read *before* the
 //!    reservation. A value that is too low is harmless, because recovery uses it only as a lower
 //!    bound.
@@ -28,9 +28,10 @@
 //! 7. Bits 0 and 1 of `flags` encode the [`Part`] of every record.
 //! 8. Bit 4 of `flags` (`STAMPED`) says what the word at offset 32 is. If the bit is clear, the
 //!    word is the LSN of the transaction's previous record. If it is set, this record is the only
-//!    one of its transaction, and the word is the transaction's commit stamp. Only a stamped record
-//!    of a user has dependencies, of [`DEPENDENCY_BYTES`] each, before its payload ([`Chain`]). A
-//!    stamp is never read as a position, nor a position as a stamp.
+//!    one of its transaction, and the word is the transaction's commit stamp. Only records of users
+//!    are stamped, and only stamped records have dependencies. These lie before the payload and
+//!    have [`DEPENDENCY_BYTES`] each ([`Chain`]). A stamp is never read as a position, nor a
+//!    position as a stamp.
 
 mod fragment;
 
@@ -435,7 +436,7 @@ pub enum Invalid {
     Length,
     /// The sum does not match.
     Sum,
-    /// The checksum matches, but a field has a value that this version does not know.
+    /// The checksum matches, but a field has a value that no record of this version has.
     Field,
 }
 

@@ -54,8 +54,8 @@ pub enum RecordMemory {
     /// Records are in a ring in NVRAM. This trait object only writes; the opening of a log reads
     /// the ring by other means.
     Nvram(Arc<dyn NvramRing>),
-    /// Records are apart from their positions: an inserter of their own chooses the place of each
-    /// (`nv_entries`, `nv_logging`).
+    /// Records lie apart from their positions (`nv_entries`, `nv_logging`). The inserter of such a
+    /// log chooses the place of each record.
     Apart,
 }
 

@@ -1,14 +1,14 @@
-//! CRC-32C of bytes that come in several slices.
+//! CRC-32C of bytes that come in several pieces.
 //!
 //! Pure functions.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Maximum bytes of a piece that this file sums itself. The library sums longer pieces in several
-/// lanes; its set-up costs more than the sum of a usual piece.
+/// Maximum bytes of a piece that this file sums itself. The library `crc_fast` sums longer pieces
+/// in several lanes; its set-up costs more than the sum of a usual piece.
 const SHORT_BYTES: usize = 512;
 
-/// A CRC-32C over bytes that come in several slices.
+/// A CRC-32C over bytes that come in several pieces.
 ///
 /// The pieces of a record are short and lie apart. Measured for a 120-byte record: 38 ns to gather
 /// the pieces for one call of the library, 22 ns with one call for each piece, and 9 ns with the

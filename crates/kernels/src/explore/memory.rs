@@ -1,19 +1,20 @@
 //! The explorer's memory: the values that a load may return under release/acquire rules.
 //!
 //! Each atomic location keeps every value that it ever had, in modification order. A thread's
-//! [`View`] holds, for each location, the oldest value that the thread may still read, and, for
-//! each thread, the clock up to which that thread's steps happened before the present step. A
-//! release store attaches the thread's view to the value; an acquire load of that value joins that
-//! view into the loading thread's view. So an ordering that is too weak shows as a load that
-//! legally returns an old value, and a missing happens-before edge as a data race on plain bytes.
+//! [`View`] names, for each location, the oldest value that the thread may still read. The view
+//! also has a clock for each thread: that thread's steps up to this clock happened before the
+//! present step. A release store attaches the storing thread's view to the value; an acquire load
+//! of the value joins the attached view into the loading thread's view. So an ordering that is too
+//! weak shows as a load that legally returns an old value, and a missing happens-before edge as a
+//! data race on plain bytes.
 //!
 //! Modelled: coherence, release/acquire, release sequences through read-modify-writes, fences, and
 //! sequentially consistent operations as in C++20. The total order S of the sequentially consistent
 //! operations is the order in which they run. If an operation in S has read or stored a value of a
 //! location, no later operation in S reads an older value of this location. An operation learns
-//! nothing of other locations by being in S. A fence in S passes its thread's view of all locations
-//! on to each later operation and fence in S, and takes over the views of earlier fences and
-//! operations in S.
+//! nothing of other locations by being in S. A fence in S takes over what earlier operations in S
+//! have read or stored, and the views of earlier fences in S. For every location, no later
+//! operation or fence in S reads a value that is older than the view of the fence's thread allows.
 //!
 //! Five things are not modelled: (1) stores to one location that take effect in another order than
 //! that in which they ran; (2) orders S that differ from the order of the run; (3) reads of values
@@ -249,8 +250,8 @@ impl Memory {
         }
     }
 
-    /// Lets a thread see the newest value of every location, because stores become visible in the
-    /// end. The call orders nothing else.
+    /// Raises a thread's view to the present newest value of every location, because stores become
+    /// visible in the end. The call adds no happens-before edge.
     pub(super) fn catch_up(&self, views: &mut ThreadViews) {
         for (location, at) in self.atomics.iter().enumerate() {
             views.now.saw(location, at.history.len() - 1);

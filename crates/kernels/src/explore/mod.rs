@@ -3,9 +3,9 @@
 //!
 //! Loom 0.7.2 does most of this, but misses a legal interleaving of threads with two operations
 //! each, so the kernels run under both. The body's threads are coroutines ([`fibers`]). At every
-//! shared access the explorer picks the thread that runs next and, for a load, the value that it
-//! returns ([`memory`]). The picks form a path. The next run repeats the path up to the last pick
-//! that has an untried alternative, and takes that alternative.
+//! shared access the explorer picks the thread that runs next and, for a load, the value that the
+//! load returns ([`memory`]). The picks form a path. The next run repeats the path up to the last
+//! pick that has an untried alternative, and takes that alternative.
 //!
 //! Invariants:
 //!

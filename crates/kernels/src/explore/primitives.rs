@@ -8,8 +8,8 @@ use std::ops::{Deref, DerefMut};
 pub use std::sync::atomic::Ordering;
 use std::sync::{Arc, LockResult, OnceLock, TryLockError, TryLockResult};
 
-/// An atomic location. The execution gives it a number at its first use, so that statics and `const
-/// fn new` work.
+/// An atomic location of one execution. The execution gives it a number at its first use, so that
+/// `new` can be a `const fn`.
 #[derive(Debug)]
 struct Atomic {
     initial: u64,

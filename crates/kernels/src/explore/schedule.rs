@@ -298,8 +298,8 @@ impl Execution {
         }
     }
 
-    /// Returns the thread to resume, or `None` if all have ended. After a failure it returns each
-    /// thread that has not ended, so that the thread unwinds.
+    /// Returns the thread to resume, or `None` if all have ended. After a failure this is the first
+    /// thread that has not ended, so that one thread after the other unwinds.
     fn next(&self) -> Option<usize> {
         let world = self.lock();
         let unfinished = world.threads.iter().position(|t| t.status != Status::Finished)?;

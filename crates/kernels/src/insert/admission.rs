@@ -11,9 +11,9 @@
 //! 2. The limits that appenders see are `slack` below these bounds, because reservations that were
 //!    checked against an older `reserved` may together exceed the limits by `slack` bytes. Only
 //!    sessions with slot numbers below `adders` may reserve by addition (`fetch_add`). Each of them
-//!    reserves one record at a time, of at most `add_bytes`. Hence `slack = adders * add_bytes`,
-//!    about a quarter of the ring. All other sessions reserve by compare-and-swap from the value
-//!    that they checked.
+//!    has one such reservation at a time, of at most `add_bytes`. Hence `slack = adders *
+//!    add_bytes`, at most a quarter of the ring. All other sessions reserve by compare-and-swap
+//!    from the value that they checked.
 //! 3. Limits are computed under the lock of `reserve`, from frontiers that are read under that
 //!    lock, so the limits stored last come from the newest frontiers. The caller reads the prepared
 //!    end before it takes the lock, so a limit from an older prepared end may be stored last. A
@@ -21,10 +21,10 @@
 //! 4. The run-ahead limit bounds the distance from `filled` to the start of a reservation.
 //!    Reservations by addition may exceed the limit by `slack`.
 //! 5. In a log of entries (`nv_entries`, `nv_logging`) positions belong to entries: each record
-//!    takes 8 positions. Only the prepared end limits a reservation. Each session that reserves by
-//!    addition reserves one entry at a time. The reserve, which only critical records may use, is a
-//!    number of entries: the maximum number of records that fit into the reserve's bytes. The heap
-//!    of the log's NVRAM holds back the bytes for these records.
+//!    takes 8 positions. Of the two bounds of invariant 1 only the prepared end applies. Each
+//!    session that reserves by addition reserves one entry at a time. The reserve, which only
+//!    critical records may use, is a number of entries: the maximum number of records that fit into
+//!    the reserve's bytes. The heap of the log's NVRAM holds back the bytes for these records.
 //! 6. The reserve is a standing part and a raised part. In files the standing part is smaller while
 //!    the log is young ([`young_bytes`]), because critical records only undo or finish what is in
 //!    the log. Such records never need more than a few times the bytes that were ever appended. A

@@ -113,9 +113,9 @@ pub enum InserterDesign {
     Bitmap,
     /// See [`InserterKind::Chunked`].
     Chunked {
-        /// Maximum bytes of a chunk, from 256 bytes to 64 KiB, and at most the largest physical
-        /// record. Default: 16 KiB. With larger chunks sessions touch the shared word less often,
-        /// and lose more bytes to padding.
+        /// Maximum bytes of a chunk, from 256 bytes to 64 KiB. Default: 16 KiB. If the largest
+        /// physical record is smaller, its size is the maximum instead. With larger chunks sessions
+        /// touch the shared word less often, and lose more bytes to padding.
         chunk_bytes: usize,
         /// True if a session always reserves `chunk_bytes`, even if it appends little. Default:
         /// false. Tests of order use it, because many records then lie below older ones.

@@ -55,10 +55,10 @@ pub trait Inserter: Send + Sync + Debug {
 /// Byte counts that some designs keep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Effort {
-    /// Bytes that were filled with padding.
+    /// Bytes that were filled with padding (`chunked`).
     pub padding: u64,
-    /// Bytes by which crawling has advanced the filled frontier.
+    /// Bytes by which crawling (`grasshopper`) has advanced the filled frontier.
     pub crawled: u64,
-    /// Bytes by which hopping has advanced the filled frontier.
+    /// Bytes by which hopping (`grasshopper`) has advanced the filled frontier.
     pub hopped: u64,
 }

@@ -1,7 +1,7 @@
 //! Stages one and two of a commit: a thread reserves a range of the log, and fills it.
 //!
-//! All designs implement the trait [`Inserter`] and pass `testing::conformance`. Each design has a
-//! file of its own. Every appending thread runs this code.
+//! All designs implement the trait [`Inserter`] and pass `testing::conformance` of `katydid-wal`.
+//! Each design has a file of its own. Every appending thread runs this code.
 //!
 //! Rules for every design:
 //!

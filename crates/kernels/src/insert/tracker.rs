@@ -8,7 +8,8 @@
 //!
 //! After filling a record that crosses a multiple of 2^`shift` bytes, the owner notifies the
 //! tracker. The tracker looks again as long as at least 2^`shift` reserved bytes lie beyond the
-//! frontier. After that the tracker watches `state` for a bounded number of steps, and then sleeps.
+//! frontier, but at most `PATIENCE` times while a hole stops the frontier. After that the tracker
+//! watches `state` for a bounded number of steps, and then sleeps.
 //!
 //! | word | written by | read by | ordering |
 //! |---|---|---|---|
@@ -63,7 +64,7 @@ const ASLEEP: u32 = 2;
 /// 2^`shift` bytes.
 const PATIENCE: u32 = if CHECKED { 0 } else { 200 };
 
-/// Outcome of a look.
+/// Outcome of a look. Many bytes are at least 2^`shift`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     /// The frontier advanced, and many reserved bytes lie beyond it.

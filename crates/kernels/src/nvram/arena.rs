@@ -1,11 +1,11 @@
 //! Assigns memory of the heap of `nv_entries` and `nv_logging` to appenders. The state of this file
 //! is not in NVRAM; the opening of a log computes it from the entries (`reopen`).
 //!
-//! The heap is cut into chunks. A chunk is free, open in one of the arenas, or full. An open chunk
-//! is filled from its beginning. An appender holds an arena while it appends one record: its own
-//! arena, or another one if its own is held. There are far fewer arenas than possible sessions, so
-//! that idle sessions hold no memory. Any thread runs this code. A thread takes the lock of an
-//! arena before that of `pool`, and never those of two arenas. Rules:
+//! The heap is cut into chunks. A chunk is free, open in one of the arenas, full, or the openings'
+//! own (rule 5). An open chunk is filled from its beginning. An appender holds an arena while it
+//! appends one record: its own arena, or another one if its own is held. There are far fewer arenas
+//! than possible sessions, so that idle sessions hold no memory. Any thread runs this code. A
+//! thread takes the lock of an arena before that of `pool`, and never those of two arenas. Rules:
 //!
 //! 1. A place (the bytes for one record) lies in one chunk, and one appender at a time has it. An
 //!    appender that gives its place back unused still holds the arena, so no later place of the
@@ -14,13 +14,13 @@
 //!    used again, from its beginning, only when the start of the log has durably reached that
 //!    position and no reader can meet its records any more (`released`).
 //! 3. An appender sets `until` while it holds the arena, and before the record counts as filled. So
-//!    the start of the log cannot pass the record earlier.
+//!    the start of the log cannot pass the record before `until` covers it.
 //! 4. The caller of [`Arenas::place`] names a number of chunks, `kept`. An appender takes a free
 //!    chunk only if at least this number of free chunks remains. This limit does not apply to the
 //!    rest of an arena's chunk.
-//! 5. One chunk is reserved for the Restart records of openings: a free chunk, or, if no chunk is
-//!    free, the chunk with most room. In the second case this is the chunk that the previous
-//!    opening used. No appender uses this chunk, so a full log can be opened and then trimmed.
+//! 5. One chunk, the openings' own, is reserved for their Restart records: a free chunk, or, if no
+//!    chunk is free, the chunk with most room, which usually is the previous opening's own. No
+//!    appender uses this chunk, so a full log can be opened and then trimmed.
 
 use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering, raise};
 use crossbeam_utils::CachePadded;

@@ -2,14 +2,14 @@
 //! have filled below it.
 //!
 //! In `nv_ring` and `nv_entries`, where an append only copies, a pass persists the copied bytes. In
-//! `nv_logging`, where appenders persist their records, a pass advances the tail over these
-//! records. A thread runs passes itself if it waits for a record, requests a record's durability,
-//! or lacks room. Rules:
+//! `nv_logging`, where appenders persist their records, a pass advances the log's tail pointer in
+//! NVRAM over these records. A thread runs passes itself if it waits for a record, requests a
+//! record's durability, or lacks room. Rules:
 //!
-//! 1. One thread at a time has the turn (`taken`). Only this thread persists, and advances
+//! 1. One thread at a time has the turn (`taken`). Only this thread performs a pass, and advances
 //!    `written` and `durable`. A thread that finds the turn taken goes on waiting for the frontier,
 //!    and tries again. So no thread depends on one particular other thread, and each pass also
-//!    covers the records that the previous pass has left.
+//!    covers the records that the previous pass has not covered.
 //! 2. When a thread has the turn, it reads the durable frontier, and then loads the filled frontier
 //!    with Acquire. The thread that stored this value with Release did so after all records below
 //!    it were copied. On every processor, a write-back of a region follows the earlier loads of its

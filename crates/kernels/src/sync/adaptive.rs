@@ -3,9 +3,10 @@
 //! A leader writes all filled bytes. The write itself is durable if the device supports durable
 //! writes. After the write the leader appoints a waiter that the write has not covered as the next
 //! leader. The leader wakes the appointed waiter first, and then the covered waiters. Syncer
-//! threads serve requests that do not block. The policy (`policy`) may let the syncer lead instead
-//! of waiters, and may delay a write for a fuller batch. If the options allow several writes in
-//! flight, a leader passes the baton (the right to lead) on before it performs its write.
+//! threads serve the requests of callers that do not block. The policy (`policy`) may let the
+//! syncer lead instead of waiters, and may delay a write for a fuller batch. If the options allow
+//! several writes in flight, a leader passes the baton (the right to lead) on before it performs
+//! its write.
 
 use super::grouping::Group;
 use super::heuristics::Heuristics;

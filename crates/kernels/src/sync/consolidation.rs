@@ -20,9 +20,9 @@
 //! 2. A slot is free only after its flush. While all slots of the pool are being flushed, a slot's
 //!    first thread waits, and the open slot fills up. A flush needs neither the latch nor a slot,
 //!    so this wait ends.
-//! 3. `synced.lsn` is raised only after a sync that covered it. No member is missed, because one
-//!    latch covers both sides: a member reads `synced.lsn` and registers, and a thread raises
-//!    `synced.lsn` and takes the registered members.
+//! 3. `synced.lsn` is raised to a position only after a sync that covered this position. No member
+//!    is missed, because one latch covers both sides: a member reads `synced.lsn` and registers,
+//!    and a thread raises `synced.lsn` and takes the registered members.
 
 use super::flag::Request;
 use super::per_commit::write_to;

@@ -10,8 +10,9 @@ use crate::sync_shim::{AtomicU64, CHECKED, Instant, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Condition that begins a round, which is a write and its sync: a number of commits, bytes or
-/// microseconds, whichever comes first. By default (all zero) a round begins at once.
+/// Condition that begins a round of `pipelined`, which is a write and its sync, or completes a
+/// group of `inline`: a number of commits, bytes or microseconds, whichever comes first. By default
+/// (all zero) a round begins at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Group {
     /// Number of commits at which a round begins; 0 switches this condition off.

@@ -1,5 +1,5 @@
 //! Protocol `inline`: group commit by the workers that commit (Cicada with P-WAL, section III-B.2).
-//! No thread of the log writes for these workers.
+//! No thread of the log writes for a worker that waits.
 //!
 //! A worker that commits looks at the group. The group is complete if it has the configured number
 //! of commits or bytes, or if the group's time, counted from the last write, is over. If the group
@@ -22,7 +22,8 @@
 //!
 //! 1. A commit is a member from its request or wait until a write or sync has settled it. A waiting
 //!    thread sleeps only as a member, and at most for the group's time, so a missed notification
-//!    delays it no longer than that. Only the closing of the log must never be missed.
+//!    delays it no longer than that. Only the notification that the log is being closed must never
+//!    be missed.
 //! 2. Only the holder of `turn` writes and syncs. A thread that gets `turn` checks again whether a
 //!    write is still needed.
 //! 3. While a requested commit is a member, the carrier runs, or a thread is about to start or wake

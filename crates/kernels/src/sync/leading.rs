@@ -10,7 +10,7 @@
 //!    uncovered waiter, or, if only requests are left, to a syncer.
 //! 2. A leader wakes the next leader before the covered waiters, so that the next write overlaps
 //!    with their waking. If the policy says so (`policy`, rules 5 and 6), the next leader is a
-//!    syncer, which leads as long as a thread waits.
+//!    syncer. A syncer goes on leading while the policy says so and a thread waits.
 //! 3. The baton is released only when no waiter is queued and nothing is requested.
 //! 4. If further writes may be planned while a write is in flight, the leader passes the baton on
 //!    before it performs the write, and enters the covered waiters in `inflight`. If the write is
@@ -32,8 +32,8 @@ use crate::lsn::Lsn;
 pub(super) enum Leader<'a> {
     /// A waiting thread.
     Waiting(&'a Waiter),
-    /// A thread that leads until no waiter and no request is left: a syncer, or a thread that
-    /// stands in for one.
+    /// A syncer, or a thread that stands in for one. Such a thread leads until no waiter and no
+    /// request is left, or until it may appoint a waiter instead.
     Serving,
 }
 
@@ -111,9 +111,9 @@ impl Stage {
             requests = requests.and(self.baton.take());
             let own = u64::from(!leader.serves());
             // No leader delays while a write is in flight, because the next batch fills meanwhile.
-            // A serving leader with requests delays until enough bytes wait (`begin_serving`). Any
-            // other leader delays until enough blocked committers wait (`begin`), and not at all if
-            // there are requests, because their callers do not block.
+            // In `adaptive` a serving leader with requests delays until enough bytes wait
+            // (`begin_serving`). Any other leader delays until enough blocked committers wait
+            // (`begin`), and not at all if there are requests, because their callers do not block.
             let alone = self.in_flight.is_empty();
             let serves = leader.serves() && requests.any() && alone && self.succession == Succession::Waiters;
             let (begun, more) = if serves {
@@ -134,7 +134,7 @@ impl Stage {
                 let own_open = leader.is_open(rounds);
                 // A serving leader goes on if there are requests, or if there were some before this
                 // round: it runs already, and waking another thread would take longer. It also goes
-                // on if only syncers may lead.
+                // on if no waiter may be appointed.
                 let syncer_only = self.succession == Succession::Syncer;
                 let syncer_leads = self.pace.syncer_leads();
                 let serves = leader.serves() && (requests.any() || requested || syncer_only);

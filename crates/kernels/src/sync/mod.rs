@@ -1,8 +1,8 @@
 //! Stage three of a commit: the sync protocols. A protocol decides which thread writes and syncs,
 //! and wakes the committers that a write covers.
 //!
-//! All designs implement the trait [`SyncProtocol`] and pass `testing::conformance`. Each design
-//! has a file of its own.
+//! All designs implement the trait [`SyncProtocol`] and pass `testing::conformance` of
+//! `katydid-wal`. Each design has a file of its own.
 //!
 //! | design | source | modules |
 //! |---|---|---|
@@ -18,14 +18,16 @@
 //! Rules for every design:
 //!
 //! 1. One thread at a time calls [`Rounds::plan`]: the holder of the baton (the right to lead), or
-//!    of the design's latch for writing. The thread that gets a [`Planned`] write performs it. One
-//!    thread at a time calls [`Rounds::sync`]. No thread calls [`Rounds::sync`] while a write that
-//!    this thread planned is under way.
+//!    of the design's latch for writing. Only `persisted` has no such latch: its writes take turns
+//!    in `nvram::commit`. The thread that gets a [`Planned`] write performs it. One thread at a
+//!    time calls [`Rounds::sync`]. No thread calls [`Rounds::sync`] while a write that this thread
+//!    planned is under way.
 //! 2. After every write and sync the protocol looks at all queued waiters, and wakes the settled
 //!    ones. After a failure all waiters are settled.
-//! 3. A request (of a caller that does not block) is cleared only when planned writes take
-//!    everything that was reserved before the request.
-//! 4. While no waiter is queued and nothing is requested, no thread runs. No thread wakes up by a
+//! 3. A request (of a caller that does not block) counts as served only when planned writes take
+//!    the requested record. In designs that merge requests, the writes must take everything that
+//!    was reserved before the request.
+//! 4. While no waiter is queued and nothing is requested, no thread runs, and none wakes up by a
 //!    timer.
 
 mod adaptive;

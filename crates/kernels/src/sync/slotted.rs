@@ -11,8 +11,8 @@
 //!
 //! Invariants:
 //!
-//! 1. The sync LSN is never above the durable frontier: after a sync it is raised to the end that
-//!    the syncing thread had written before the sync.
+//! 1. Until the log fails, the sync LSN is never above the durable frontier: after a sync it is
+//!    raised to the end that the syncing thread had written before the sync.
 //! 2. A failed sync also raises the sync LSN. After a failure every waiter is settled, and gets the
 //!    error from the log.
 

@@ -3,7 +3,7 @@
 //! The kernels use only the items exported here. Therefore production code also runs, unchanged,
 //! under loom (`--cfg loom`), under the explorer of all interleavings (`--cfg katydid_explore`),
 //! and on the simulated machine (`--cfg katydid_simulated`, which `crates/manycore/kernels` sets).
-//! In production every item is that of `std`, at no cost.
+//! In production the atomics, locks and threads are those of `std`, at no cost.
 //!
 //! A world exports `AtomicBool`, `AtomicU32`, `AtomicU64`, `AtomicUsize`, `Ordering`, `fence`,
 //! `Mutex`, `MutexGuard`, `Thread` (with `unpark`), `current`, `park`, `yield_now`, `spin_loop` and

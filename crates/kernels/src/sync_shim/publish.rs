@@ -1,10 +1,10 @@
 //! A barrier between a store and a reading of the clock.
 //!
-//! Any thread may call this code. A protocol may rely on this: if thread A stores and then reads
-//! the clock, a thread that reads the clock later finds that store. Memory models do not guarantee
-//! it, because they order only atomic accesses. A sequentially consistent fence is not enough where
-//! the clock is a register: on Arm `dmb` orders accesses to memory, and a reading of the counter is
-//! no such access.
+//! Any thread may call this code. A protocol may rely on this rule: if thread A stores and then
+//! reads the clock, and thread B reads a later time and then loads, the load finds the store.
+//! Memory models do not guarantee the rule, because they order only atomic accesses. A sequentially
+//! consistent fence is not enough where the clock is a register: on Arm `dmb` orders accesses to
+//! memory, and a reading of the counter is no such access.
 //!
 //! | processor | a sequentially consistent store, then the clock | this function |
 //! |---|---|---|

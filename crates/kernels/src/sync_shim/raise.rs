@@ -1,5 +1,5 @@
-//! The atomic maximum. The maximum releases and acquires, so it passes on earlier writes of the
-//! threads that raise the value.
+//! The atomic maximum. Callers pass AcqRel or SeqCst, so each maximum passes on the earlier writes
+//! of all threads that have raised the value.
 //!
 //! Any thread may call this code. ThreadSanitizer does not instrument `fetch_max`, so it reports a
 //! race where only a maximum orders two accesses. Under `--cfg katydid_sanitized` the maximum is a

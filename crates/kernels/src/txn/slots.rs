@@ -363,7 +363,7 @@ impl Slots {
         Timestamp::new(self.horizon.load(SeqCst))
     }
 
-    /// Computes the horizon. No transaction reads below it any more (invariant 3).
+    /// Computes the horizon. No open or later transaction has a bound below it (invariant 3).
     pub fn horizon(&self) -> Timestamp {
         let acknowledged = self.acknowledged().next().get();
         let oldest = self.in_use().iter().map(|slot| slot.reads_at.load(SeqCst)).min().unwrap_or(u64::MAX);
@@ -396,6 +396,7 @@ enum Meeting {
     Passed,
     /// The reader must read below this timestamp.
     Below(Timestamp),
+    /// The reader must check the slot again.
     Again,
 }
 

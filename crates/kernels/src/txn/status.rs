@@ -5,14 +5,15 @@
 //!
 //! 1. Pending changes to one of the other states, and pre-committed to committed. No other change
 //!    is possible.
-//! 2. The positions that a pre-committed transaction waits for are stored before its state
-//!    (release), and never change.
+//! 2. The positions that a pre-committed transaction waits for are stored before its state, and
+//!    never change. So a thread that reads the state `PreCommitted` finds them.
 //! 3. A transaction waits only for the status of a transaction with a lower timestamp, so no two
 //!    wait for each other. Every wait has a time limit.
-//! 4. The [`Outcome`] of a version only gets shorter: the one position that the transaction still
-//!    waits for replaces the status, and `Durable` replaces the position once the stream is durable
-//!    up to that position. A reader of the version gets the same dependencies from each form, and
-//!    the status is soon freed.
+//! 4. The [`Outcome`] of a version is replaced only by a shorter one. A position replaces the
+//!    status once the transaction waits for only this position. `Durable` replaces the status once
+//!    the transaction waits for no position, and replaces a position once its stream is durable up
+//!    to it. A reader of the version gets the same dependencies from each form, and the status is
+//!    soon freed.
 
 use super::DurablePlaces;
 use super::clock::Timestamp;
@@ -63,8 +64,7 @@ impl TxnState {
 pub enum Outcome {
     /// The transaction is committed and durable.
     Durable,
-    /// The transaction is committed. The transaction is durable once `stream` is durable up to
-    /// `end`.
+    /// The transaction is pre-committed. It is durable once `stream` is durable up to `end`.
     Until {
         /// The stream.
         stream: StreamId,
@@ -85,8 +85,8 @@ impl Outcome {
         }
     }
 
-    /// Adds to `depends`, the dependencies of a reader of the versions, the positions that are not
-    /// durable yet.
+    /// Adds the positions that are not durable yet to `depends`, the dependencies of a reader of
+    /// the version.
     pub fn join_into(&self, depends: &mut Dependencies, log: &(impl DurablePlaces + ?Sized)) {
         match self {
             Outcome::Durable => {}
@@ -165,8 +165,8 @@ impl TxnStatus {
         }
     }
 
-    /// Makes the transaction pre-committed. The record of the transaction ends at `place`, and
-    /// survives a crash if all of `depends` do.
+    /// Makes the transaction pre-committed. The record of the transaction ends at `place`. After a
+    /// crash the record is kept only if it and everything in `depends` have survived.
     pub fn pre_commit(&self, place: StreamLsn, depends: Dependencies) {
         let first = self.place.set((place, depends)).is_ok();
         debug_assert!(first, "a transaction has one record");
@@ -188,8 +188,8 @@ impl TxnStatus {
         }
     }
 
-    /// Adds to `depends`, the dependencies of a reader of the versions, the positions that are not
-    /// durable yet.
+    /// Adds the positions that are not durable yet to `depends`, the dependencies of a reader of a
+    /// version. Adds nothing unless the transaction is pre-committed.
     pub fn join_into(&self, depends: &mut Dependencies, log: &(impl DurablePlaces + ?Sized)) {
         if self.state() != TxnState::PreCommitted {
             return;
@@ -216,8 +216,9 @@ impl TxnStatus {
             }
             yield_now();
         }
-        // The other transaction may wait for a group that contains records of this thread (paper,
-        // section III-B.2).
+        // If the committing threads write their groups themselves (protocol `inline`; Cicada with
+        // P-WAL, section III-B.2), the other transaction may wait for a group that contains records
+        // of this thread. So the log first makes sure that these records are written.
         log.before_wait();
         let deadline = Deadline::after(at_most);
         self.waiters.fetch_add(1, Ordering::SeqCst);

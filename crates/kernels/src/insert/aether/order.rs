@@ -43,9 +43,10 @@ impl Order for UnderLatch {
 ///
 /// A thread loads its own start from `filled` (Acquire), where the owner of the previous range
 /// stored it (Release). Then the thread stores its own end (Release). So each store passes on all
-/// bytes that earlier threads have copied. When threads outnumber cores, the wait yields many times
-/// before it sleeps, because all threads with later ranges wait for a sleeping thread. A queue of
-/// sleeping threads took 0.1 ms for each record; a queue of yielding threads took 0.2 us.
+/// bytes that earlier threads have copied. The wait yields many times before it sleeps. If it slept
+/// sooner, all threads with later ranges would wait for a sleeping thread whenever threads
+/// outnumber cores. A queue of sleeping threads took 0.1 ms for each record; a queue of yielding
+/// threads took 0.2 us.
 #[derive(Debug, Default)]
 pub struct InTurn {
     pub(super) built: Built,

@@ -5,30 +5,32 @@
 //! of their positions, under the latch. So a circular array of nodes, numbered by tickets, replaces
 //! the list: the successor of ticket `k` is `k + 1`, whether it has entered or not.
 //!
-//! The word of a node is a ticket and its state:
+//! The *releaser* of a range advances `filled` over it: its owner or, if the owner has delegated
+//! the range, the releaser of the previous range. The word of a node is a ticket `k` and its state:
 //!
 //! | state | meaning | next state, and the thread that changes it |
 //! |---|---|---|
-//! | VACANT | ticket `k` is not taken | WAITING: an entering thread; GRANTED: the previous owner |
-//! | WAITING | entered | DELEGATED: the owner, after copying; GRANTED: the previous owner |
-//! | GRANTED | all earlier ranges are released | VACANT for `k + nodes`: the releasing thread |
-//! | DELEGATED | copied, left to the previous owner | GRANTED: the previous owner, to release it |
+//! | VACANT | not taken | WAITING: an entering thread; GRANTED: the releaser of `k - 1` |
+//! | WAITING | entered | DELEGATED: the owner, after copying; GRANTED: the releaser of `k - 1` |
+//! | GRANTED | all earlier ranges are released | VACANT for `k + nodes`: the releaser of `k` |
+//! | DELEGATED | copied, left to the releaser of `k - 1` | GRANTED: that releaser, to release it |
 //!
 //! Invariants:
 //!
 //! 1. Only the lowest ticket that is not released is granted, or is about to be granted by the
 //!    thread that is releasing the previous ticket. So one thread at a time stores `filled`, in
 //!    order.
-//! 2. Either the owner ends WAITING by a compare-and-swap, or the previous owner does by a swap. In
-//!    the first case the owner has delegated, and the previous owner releases the range. In the
-//!    second case the owner was granted, and releases the range itself.
+//! 2. Either the owner ends WAITING by a compare-and-swap, or the releaser of the previous range
+//!    does by a swap. In the first case the owner has delegated the range to that releaser. In the
+//!    second case the owner was granted its ticket, and releases the range itself.
 //! 3. A node is vacant for `k + nodes` only after `k` was released. A thread whose node is not
 //!    vacant waits before it reserves. The thread waits without the latch, so that it does not
 //!    block threads that need no node.
 //!
-//! The paper's list has no maximum length. The array of a log has more nodes than there can be
-//! ranges within the run-ahead limit ([`ReleaseQueue::for_run_ahead`]). So the wait of invariant 3
-//! does not occur in a log: admission bounds how far other threads get ahead of a slow owner.
+//! The paper's list has no maximum length. If the run-ahead limit is at most 48 MiB, the array of a
+//! log has more nodes than there can be ranges within that limit ([`ReleaseQueue::for_run_ahead`]).
+//! The wait of invariant 3 then does not occur: admission bounds how far other threads get ahead of
+//! a slow owner.
 //!
 //! One in [`KEEPS`] owners does not delegate and waits for its turn, so that no thread releases
 //! ranges of other threads without end (the paper's treadmill). The paper chooses these owners at

@@ -9,8 +9,8 @@
 //! | FREE | 0 | OPEN: a leader that puts the slot into the array, under the latch |
 //! | OPEN | the group's bytes so far | OPEN, more bytes: a joining thread; PENDING: the leader |
 //! | PENDING | 0 | COPYING: the leader, after it has reserved or was refused |
-//! | COPYING | bytes of members still in it | COPYING, fewer bytes, or DONE: a leaving thread |
-//! | DONE | 0 | FREE: the last member to leave |
+//! | COPYING | bytes of members still in it | COPYING, fewer bytes: a leaving thread |
+//! | COPYING | 0: all members have left | FREE: the last member to leave |
 //!
 //! The member that finds a count of 0 leads. Invariants:
 //!
@@ -22,12 +22,12 @@
 //! 3. A slot is FREE only after all members have left. The members' subtractions are AcqRel, so the
 //!    last member sees every copy.
 //!
-//! The paper sets a new slot to OPEN before it is in the array, and never sets the array index in
-//! the slot. A thread may have read the slot's number from the array during an earlier use of the
-//! slot. This thread may then join the slot, and lead it, before the slot is in the array again.
-//! Here that is harmless: `place` is written before OPEN, and a leader uses `place` only after it
-//! has got the latch. The leader that puts the slot into the array holds the latch until the slot
-//! is there.
+//! The paper, like this code, sets a new slot to OPEN before it is in the array. The paper never
+//! sets the array index in the slot. A thread may have read the slot's number from the array during
+//! an earlier use of the slot. This thread may then join the slot, and lead it, before the slot is
+//! in the array again. Here that is harmless: `place` is written before OPEN, and a leader uses
+//! `place` only after it has got the latch. The leader that puts the slot into the array holds the
+//! latch until the slot is there.
 
 use super::super::mutants::{Built, Mutant};
 use super::Range;
@@ -179,8 +179,9 @@ impl Slots {
             if self.pool[index].word.load(Ordering::Acquire) == FREE {
                 return index;
             }
-            // After a whole pass without a free slot, groups that are copying own all slots. Such
-            // groups need neither the latch nor another slot, so this wait ends.
+            // After a whole pass without a free slot, groups that were closed earlier own all slots
+            // outside the array. Such groups need neither the latch nor another slot, so this wait
+            // ends.
             if index + 1 == self.pool.len() {
                 pause(step);
                 step += 1;

@@ -13,10 +13,11 @@
 //!
 //! Invariants:
 //!
-//! 1. A hole always lies at or above the position of a BUSY, OPEN or SEALING word. The owner stores
-//!    BUSY (Release) before it reserves by a read-modify-write of `reserved` (at least AcqRel). A
-//!    scan loads `reserved` (the cutoff) with at least Acquire, and then the words. So a scan that
-//!    sees a reservation also sees its BUSY, and misses no hole.
+//! 1. While a session has a hole, its word is BUSY, OPEN or SEALING, and the hole lies at or above
+//!    the word's position. The owner stores BUSY (Release) before it reserves by a
+//!    read-modify-write of `reserved` (at least AcqRel). A scan loads `reserved` (the cutoff) with
+//!    at least Acquire, and then the words. So a scan that sees a reservation also sees its BUSY,
+//!    and misses no hole.
 //! 2. Only the owner changes CLEAN and BUSY. The owner or a scanner changes OPEN; the thread that
 //!    wins owns the chunk's rest, and no other thread touches it. So a record and a padding record
 //!    never overlap.
@@ -39,14 +40,15 @@
 //!
 //! A session loses the rest of its chunk when a scan seals the chunk, or when a record does not fit
 //! or must lie higher. Each loss costs about half a chunk. To keep this cost small, the size of a
-//! chunk is 1/[`SHARE`] of the bytes that the session appended between two losses (the lesser of
-//! the last two such numbers). A session that waits for each of its records loses a rest each time,
-//! until its chunks have one record and no rest. A session that never waits is never found idle,
-//! and gets the largest chunks. A new session gets [`FIRST`] bytes. If a session's records have
-//! different sizes, about half a record is lost at the end of each chunk. So a chunk of such a
-//! session has room for at least [`MIXED`] records. If all records have one size, the size of a
-//! chunk is a multiple of it. All open chunks together have less than a quarter of the run-ahead
-//! limit, because the filled frontier stops at the lowest of them.
+//! chunk is 1/[`SHARE`] of the bytes that the session appended between two losses: the lesser of
+//! the last two such numbers, or the bytes since the last loss if these are more. A session that
+//! waits for each of its records loses a rest each time, until its chunks have one record and no
+//! rest. A session that never waits is never found idle, and gets the largest chunks. A new session
+//! begins with chunks of at most [`FIRST`] bytes. If a session's records have different sizes,
+//! about half a record is lost at the end of each chunk. So a chunk of such a session has room for
+//! one record, or for at least [`MIXED`]. If all records have one size, the size of a chunk is a
+//! multiple of it. A chunk of several records has at most the session's equal share of a quarter of
+//! the run-ahead limit, because the filled frontier stops at the lowest open chunk.
 //!
 //! Small chunks are reserved by addition; the word then holds a lower bound of the position, which
 //! is enough for invariant 1. Large chunks are reserved by compare-and-swap with growing pauses,
@@ -66,11 +68,11 @@ const SEALING: u64 = 3 << 62;
 /// Minimum number of records of a chunk, if records have different sizes.
 const MIXED: u64 = 48;
 
-/// The size of a session's chunk is 1/`SHARE` of the bytes that the session appended between two
-/// losses (see the head of this file).
+/// Divisor for the size of a session's chunk: 1/`SHARE` of the bytes that the session appended
+/// between two losses (see the head of this file).
 const SHARE: u64 = 64;
 
-/// Approximate bytes of a session's first chunk.
+/// Maximum bytes of a new session's chunks, unless its record is larger.
 const FIRST: u64 = 1024;
 
 /// Number of times that the pause after a failed compare-and-swap doubles.
@@ -103,7 +105,7 @@ struct Session {
     target: AtomicU64,
     // Bytes of the first record of the last chunk.
     size: AtomicU64,
-    // The word as the last scan saw it. Only scanners access this field; its value may be out of
+    // The word as a scan last saw it OPEN. Only scanners access this field; its value may be out of
     // date.
     seen: CachePadded<AtomicU64>,
 }
@@ -163,7 +165,8 @@ pub(super) struct Chunks {
     used: CachePadded<AtomicUsize>,
     least: u64,
     most: u64,
-    /// Maximum bytes of all open chunks together.
+    /// Bytes of which each session in use has an equal share. A chunk of several records is not
+    /// larger than this share.
     together: u64,
     /// True if each chunk has `most` bytes, whatever the session has appended.
     always: bool,
@@ -182,7 +185,8 @@ pub(super) struct Wanted {
 
 impl Chunks {
     /// Makes the chunks of at most `sessions` sessions. A padding record has at least `least`
-    /// bytes, a chunk at most `most`, and all open chunks together at most `together`.
+    /// bytes, and a chunk at most `most`. The sessions share `together` bytes for their open
+    /// chunks.
     pub(super) fn new(sessions: usize, least: u64, most: u64, together: u64, built: Built) -> Self {
         Chunks {
             sessions: (0..sessions).map(|_| CachePadded::new(Session::new())).collect(),

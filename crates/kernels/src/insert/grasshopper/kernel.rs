@@ -36,9 +36,10 @@
 //! - The paper sets an index entry to zero after a hop, although its Table 2 lets the tracker only
 //!   read the entry. The paper does not say what happens to the entry of a range that the tracker
 //!   has crawled through; an owner may still add to such an entry in step 3. Here entries are never
-//!   reset. An entry counts the bytes of all its uses. Its use number n, counted from 1, is full
-//!   when the sum is n * 2^H. Ranges that share an entry lie far apart ([`Lists::new`]): the
-//!   frontier passes one range before an owner adds to the entry for the next.
+//!   reset. Several ranges use an entry in turn, and the entry counts the bytes of all of them. Its
+//!   range number n, counted from 1, is full when the sum is n * 2^H. Ranges that share an entry
+//!   lie far apart ([`Lists::new`]): the frontier passes one range before an owner adds to the
+//!   entry for the next.
 //! - The paper adds a record's size to one entry, even if the record crosses a boundary. With that
 //!   rule the count of a range may never become exactly full. Here the size is divided between the
 //!   entries.
@@ -53,9 +54,9 @@
 //!   tracker itself.
 //! - The paper's threads may be ahead of the worker by the whole log buffer (32 MiB, eight ranges
 //!   of 4 MiB). Here they may be ahead by the run-ahead limit, at most half of the ring. Hopping
-//!   needs a limit of several ranges, and the default ring of 2 MiB is smaller than one range. Our
-//!   runs of ELEDA's figures use a ring of 32 MiB and half of it as the limit. On simulated cores
-//!   they use a ring of 128 MiB and a quarter of it.
+//!   needs a limit of several ranges, and the default ring for up to eight processors (2 MiB) is
+//!   smaller than one range. Our runs of ELEDA's figures use a ring of 32 MiB and half of it as the
+//!   limit. On simulated cores they use a ring of 128 MiB and a quarter of it.
 //! - The paper's third pointer, `gc`, is for callbacks. Here `completion::Completions` has the
 //!   callbacks. The thread that owns the `Completions` runs the callbacks of records up to the
 //!   durable frontier.

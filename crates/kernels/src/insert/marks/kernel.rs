@@ -57,7 +57,8 @@ pub struct Marks {
 /// Result of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scan {
-    /// The value of `reserved` when the scan began.
+    /// The value of `reserved` when the scan began; or `filled`, if other scans have advanced the
+    /// frontier beyond that value.
     pub cutoff: u64,
     /// Everything below this position is filled. At most `cutoff`.
     pub filled: u64,

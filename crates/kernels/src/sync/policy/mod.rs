@@ -9,9 +9,9 @@
 //! measurement can switch off:
 //!
 //! 1. `Delay`: blocking committers split into two sets. While the write of one set is under way,
-//!    the records of the other set arrive, so each sync covers only half of the committers. A
-//!    leader that delays its write until all committers of the last round wait covers all of them.
-//!    The delay is at most half of the last round's duration, and at most 0.5 ms.
+//!    the records of the other set arrive, so each sync covers only half of the committers. If a
+//!    leader delays its write until all committers of the last round wait again, the write covers
+//!    all of them. The delay is at most half of the last round's duration, and at most 0.5 ms.
 //! 2. `ServingDelay`: callers that do not block split into two sets too. A leader that serves them
 //!    delays its write until 7/8 as many bytes wait as were under way at the end of the last round.
 //!    The delay is at most a quarter of that round's duration. The leader does not delay if these
@@ -30,7 +30,8 @@
 //!    form two sets, and while the device writes for one set, the other set runs.
 //! 6. `SlowHandOver`: if transactions take much processor time, an appointed waiter may wait for a
 //!    processor on which another transaction runs. If hand-overs took long on average, the syncer
-//!    leads the next [`SYNCER_LED_ROUNDS`] rounds.
+//!    leads the next [`SYNCER_LED_ROUNDS`] rounds, or until there are no more committers than
+//!    processors.
 
 #[cfg(test)]
 mod simulation;
@@ -41,10 +42,10 @@ use super::heuristics::{Heuristic, Heuristics};
 
 /// Number of hand-overs or rounds over which an average is taken.
 const AVERAGED: u64 = 16;
-/// A hand-over is slow if it takes more than 1/`SLOW_SHARE` of the average time from the end of one
-/// round to the end of the next.
+/// Hand-overs are slow if their average time is more than 1/`SLOW_SHARE` of the average time from
+/// the end of one round to the end of the next.
 const SLOW_SHARE: u64 = 6;
-/// Number of rounds that the syncer leads after slow hand-overs.
+/// Maximum number of rounds that the syncer leads after slow hand-overs.
 const SYNCER_LED_ROUNDS: u64 = 4096;
 /// The longest delay, in nanoseconds.
 const DELAY_NS_MAX: u64 = 500_000;
