@@ -106,7 +106,8 @@ const ELSEWHERE: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Least ratio of a durable row to the same row of an earlier run.
+/// Least ratio of a durable row to a rival, as a multiple of the ratio of the same row in an
+/// earlier run.
 const NO_WORSE: f64 = 0.95;
 
 const HEAD: &str = "\

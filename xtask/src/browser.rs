@@ -13,8 +13,8 @@ use std::process::Command;
 /// Names under which a browser may be installed.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// Figures that take one or two seconds each. They run on virtual threads, so they are equal on
-/// every machine.
+/// Arguments of the program that make figures of one or two seconds each. The figures run on
+/// virtual threads, so they are equal on every machine.
 const FIGURES: [&str; 6] = ["reproduce", "aether", "--figure", "7,8-left", "--quick", "--again"];
 
 /// The program `katydid`, built by cargo.

@@ -1,5 +1,6 @@
-//! The campaigns: model checkers, fuzzing, crashes. Each is a test target with a setting, so that
-//! the same test replays a failure.
+//! Checks that take long: model checkers, Miri, ThreadSanitizer and campaigns. A campaign runs a
+//! test target or a program with a setting, such as a seed, so that the same command replays a
+//! failure.
 
 use crate::nightly::steps;
 use crate::run::{Outcome, cargo, root, run, target};

@@ -2,8 +2,8 @@
 //!
 //! 1. In a turn one store is loaded, and runs all workloads of the command one after the other. Its
 //!    contents are checked at the end, and a wrong sum is a failure.
-//! 2. A store that fails is named and left out of further rounds; the turns of other stores
-//!    continue. At the end the program fails.
+//! 2. If a turn fails, the program names its store, and does not run the store in this case in
+//!    further rounds. All other turns continue. At the end the program fails.
 
 mod group;
 mod report;

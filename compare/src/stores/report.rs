@@ -1,5 +1,5 @@
-//! Results as a table, as CSV and as JSON. All functions are pure, except the one that describes
-//! the machine.
+//! Results as a table, as CSV and as JSON. All functions are pure, except those that print and the
+//! one that describes the machine.
 
 use super::settings::Settings;
 use super::{Measured, Row};
@@ -8,7 +8,7 @@ use crate::statistics::{extremes, median};
 use katydid_workload::measure::Summary;
 use serde_json::{Value, json};
 
-/// Ratio to the first row of the workload and case.
+/// Speed of the first row of the workload and case, as a multiple of the speed of this row.
 fn ratio(row: &Row, rows: &[Row]) -> Option<f64> {
     let first = rows.iter().find(|other| (other.work, other.case) == (row.work, row.case))?;
     let comparable = !row.rounds.is_empty() && !first.rounds.is_empty();

@@ -39,7 +39,7 @@ const SORTED_KEY_BYTES: usize = 24;
 /// Number of random bytes from which the sorted load takes its values.
 const SORTED_POOL: usize = 256 << 10;
 
-/// Planned records in a transaction of the load phase.
+/// Number of planned units, such as records, in a transaction of the load phase.
 const BATCH: usize = 100;
 
 /// Number of accounts of a branch; TPC-B has 100,000.

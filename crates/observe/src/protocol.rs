@@ -1,8 +1,8 @@
 //! Requests and replies, encoded as JSON in frames ([`crate::frame`]). Pure functions.
 //!
 //! In this file the owner is the process that has the database open, and serves the requests. Every
-//! frame has the number of the protocol. A server answers a frame with another number by
-//! [`Refusal::Protocol`], without regard to the rest of the frame. A server answers an unknown
+//! frame has the number of the protocol. The owner answers a frame with another number by
+//! [`Refusal::Protocol`], without regard to the rest of the frame. The owner answers an unknown
 //! field or request by [`Refusal::Request`].
 
 use crate::bytes::Bytes;
@@ -67,8 +67,8 @@ pub enum Request {
     /// from its log, and keeps the feed's position between two requests. The reply is
     /// [`Reply::Changes`].
     Changes {
-        /// Beginning of the feed, which the first request of a connection needs. `None` continues
-        /// after the last reply.
+        /// Beginning of the feed, which the first request for changes on a connection needs. `None`
+        /// continues after the last reply.
         begin: Option<ChangesBegin>,
         /// True to acknowledge, for a consumer, all transactions of earlier replies. Refused
         /// between two parts of one transaction.
@@ -191,7 +191,7 @@ pub enum Refusal {
     /// The owner is closing the database.
     #[error("the process that has the database open is closing it")]
     Closed,
-    /// Reading the database failed, with this error.
+    /// The database could not serve the request. The text is its error.
     #[error("{0}")]
     Failed(String),
 }

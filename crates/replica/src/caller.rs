@@ -1,9 +1,9 @@
 //! Calls of a client: finding the leader, sending the call, and sending it again after a failure.
 //!
 //! This code runs in tasks of a runtime that the client or a simulation owns. All calls to a
-//! replica share one connection. A call that fails, or that gets no reply in time, makes later
-//! calls use a new connection; the calls that are under way on the old one keep it until they end.
-//! Invariants:
+//! replica share one connection. A call whose connection fails, or that gets no reply in time,
+//! makes later calls use a new connection; the calls that are under way on the old one keep it
+//! until they end. Invariants:
 //!
 //! 1. A write is sent again only under its id, so it is applied at most once, however often it is
 //!    sent.
@@ -139,8 +139,8 @@ impl Caller {
         })
     }
 
-    /// Sends a call to the replica at `address` and no other. Sends it a second time if the replica
-    /// closed the connection.
+    /// Sends a call to the replica at `address` and no other. Sends it a second time if the
+    /// connection was closed or broke.
     pub(crate) async fn call_at(
         &self,
         address: &str,
@@ -188,8 +188,9 @@ impl Caller {
         inside.leader.is_some()
     }
 
-    /// Repeats a call until a replica has carried it out, or `wait` is over. An error comes with
-    /// true if a replica may have an entry of the call in its log, and otherwise with false.
+    /// Repeats a call until a replica has carried it out or refused it for good, or until `wait` is
+    /// over. An error comes with true if a replica may have an entry of the call in its log, and
+    /// otherwise with false.
     async fn call(&self, call: &mut ClientCall, wait: Duration) -> Result<ClientReply, (Error, bool)> {
         let deadline = Instant::now() + wait.min(WAIT_MAX);
         let (mut maybe, mut redirected) = (false, false);

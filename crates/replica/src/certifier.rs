@@ -7,8 +7,8 @@
 //!
 //! 1. The certifier is made when everything up to an index `first` is applied, the leadership's
 //!    first entry included. It serves views at or above `first`. All entries of this leadership
-//!    come from this certifier, and an entry is refused if the leadership has ended. So every entry
-//!    between a view and a proposal is one of `proposals`.
+//!    that write rows come from this certifier, and an entry is refused if the leadership has
+//!    ended. So every entry that writes rows between a view and a proposal is one of `proposals`.
 //! 2. A proposal counts as unseen by a view until the certifier knows that the proposal is applied
 //!    at an index that the view includes. If the certifier learns that index late, it refuses
 //!    transactions needlessly, but misses no conflict.

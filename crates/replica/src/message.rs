@@ -73,7 +73,8 @@ pub(crate) enum Reply {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Append {
     pub request: AppendEntriesRequest<Types>,
-    /// Milliseconds since a majority last confirmed the leader; `None` if no majority has done so.
+    /// Milliseconds since a majority last confirmed the leader. `None` if no majority has done so,
+    /// or if the state at the committed index may lack an acknowledged write (`peer::age_ms`).
     pub age_ms: Option<u64>,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! This code runs in tasks of the group. A replica has separate connections to each other replica
 //! for replication, heartbeats and snapshots, so that no message waits behind a message of another
-//! kind. Appends are pipelined: the next is sent before the last is answered. After the last answer
-//! of a stream of appends the connection is kept for the next stream; each heartbeat is a stream of
-//! its own. A connection that fails is dropped, and openraft tries again after a pause.
+//! kind. Appends are pipelined: an append is sent before the previous one is answered. After the
+//! last answer of a stream of appends the connection is kept for the next stream; each heartbeat is
+//! a stream of its own. A connection that fails is dropped, and openraft tries again after a pause.
 
 use crate::frame::{Frame, FrameCodec, FrameError};
 use crate::freshness::Freshness;

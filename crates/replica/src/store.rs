@@ -78,8 +78,8 @@ pub(crate) struct Store {
     options: Options,
     identity: Identity,
     current: RwLock<Arc<Opened>>,
-    /// True once the store is closed. An installation holds this latch to its end, so that no
-    /// folder is opened or replaced after the store was closed. A thread takes this latch before
+    /// True once the store is closed. An installation holds this latch to its end, so that the
+    /// state is not replaced after the store was closed. A thread takes this latch before
     /// `current`.
     is_closed: Mutex<bool>,
     /// Number of snapshots that are being received, each with an open folder.

@@ -2,8 +2,8 @@
 //! text and resolves no names.
 //!
 //! Pure functions, except those that read files. The parser knows only what the layer check needs:
-//! it drops comments and literals, skips test code, and reads `use` trees and paths. It reads
-//! macros as plain tokens.
+//! it drops comments and literals, skips code of tests and model checkers, and reads `use` trees
+//! and paths. It reads macros as plain tokens.
 
 use super::tokens::{Token, tokens};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,8 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Reads a crate from its root file, without modules that exist in tests only.
+    /// Reads a crate from its root file, without modules that exist only for tests or model
+    /// checkers.
     pub fn read(root: &Path, package: &Path) -> Result<Modules, Box<dyn Error>> {
         let mut modules = Modules::default();
         let folder = root.parent().unwrap_or(package).to_owned();

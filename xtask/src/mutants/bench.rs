@@ -41,7 +41,7 @@ impl fmt::Display for Verdict {
 }
 
 /// Build options of the copy. For each mutant cargo compiles at least one crate again, and
-/// compiling mostly takes longer than the tests. The crates with mutants are therefore not
+/// compiling mostly takes longer than the tests. The crates with most mutants are therefore not
 /// optimised, which makes compiling them five times as fast.
 const CHEAPLY: [&str; 8] = [
     "profile.dev.package.katydid.opt-level=0",
@@ -143,8 +143,8 @@ impl Bench {
     }
 }
 
-/// Copies every file that git knows, and removes all other files. Without the removal, a file that
-/// was moved since the last copy would be there twice.
+/// Copies every file that git tracks or does not ignore, and removes all other files. Without the
+/// removal, a file that was moved since the last copy would be there twice.
 fn copy_tree(to: &Path) -> Outcome {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

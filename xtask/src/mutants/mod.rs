@@ -11,7 +11,8 @@
 //! 2. A mutant that aborts or hangs is reported as such, and fails the run, unless [`OTHERWISE`]
 //!    names this [`Sign`] for the mutant.
 //! 3. Before the first mutant that a set of tests must catch, this set must pass without any
-//!    mutant, because a test that always fails would catch everything.
+//!    mutant, because a test that always fails would catch everything. With `--sound` the run
+//!    assumes that it passes.
 
 mod bench;
 mod list;

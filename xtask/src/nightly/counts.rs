@@ -2,7 +2,7 @@
 //!
 //! A campaign ends with a line `evidence: NUMBER UNIT`, for example `evidence: 5123 crash points`.
 //! The numbers of one unit are added over all lines and rounds. libtest's result lines give the
-//! number of tests.
+//! number of tests that passed.
 
 use std::collections::BTreeMap;
 use std::fmt;

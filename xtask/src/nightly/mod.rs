@@ -4,8 +4,8 @@
 //!    [`CHECK`]. The campaigns then divide the remaining time by weight; each gets at least
 //!    [`LEAST`].
 //! 2. A step that fails does not stop the others. The run fails if any step failed.
-//! 3. A missing tool fails its step (see `tools`). A run that cannot make network namespaces, for
-//!    example without root, leaves the step `partitions` out and says so.
+//! 3. A missing tool fails its step (see `tools`). A run of all steps that cannot make network
+//!    namespaces, for example without root, leaves the step `partitions` out and says so.
 //! 4. Each step appends a row to `docs/evidence.md` when it ends (see `evidence`). Its output goes
 //!    to its own file in the target folder.
 //! 5. Every random choice of a campaign follows from its seed. The seed is random unless one is
@@ -37,9 +37,9 @@ const SLACK: Duration = Duration::from_secs(1800);
 /// Maximum time of a command of a check.
 const CHECK: Duration = Duration::from_secs(3600);
 
-/// Maximum time of one test of a check. ThreadSanitizer makes a test ten times slower, and other
-/// load on the machine makes it slower still. With a limit of five minutes, a test that normally
-/// takes half a minute was once killed.
+/// Maximum time of one test of a check after its first 60 seconds. ThreadSanitizer makes a test ten
+/// times slower, and other load on the machine makes it slower still. With a limit of five minutes,
+/// a test that normally takes half a minute was once killed.
 const CHECK_TEST: Duration = Duration::from_secs(40 * 60);
 
 /// Number of lines at the end of a failed step's output that are shown.

@@ -311,7 +311,8 @@ fn miri() -> Result<Command, Box<dyn std::error::Error>> {
 
 /// The log's own tests, the tests of its background threads and the conformance suite.
 /// ThreadSanitizer checks accesses to the bytes of the ring, which the models of the kernels do not
-/// contain. ThreadSanitizer does not support fences; the kernels have none.
+/// contain. ThreadSanitizer does not support fences; the kernels have none on x86-64, where these
+/// tests run.
 pub fn thread_sanitizer_of_the_log() -> Commands {
     Ok(vec![
         thread_sanitizer(&["-p", "katydid-kernels", "-p", "katydid-wal", "--lib", "--test", "threads"])?,

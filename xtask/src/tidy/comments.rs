@@ -9,7 +9,7 @@ pub enum Kind {
     Plain,
 }
 
-/// Neighbouring comment lines of one kind.
+/// Neighbouring comment lines with the same mark.
 #[derive(Debug)]
 pub struct Block<'a> {
     pub kind: Kind,

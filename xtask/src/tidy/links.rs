@@ -31,8 +31,8 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
 
 fn wrong(folder: &Path, file: &Path, target: &str) -> Option<String> {
     let address = target.contains("://") || target.starts_with("mailto:");
-    // Outside Markdown, `](` occurs in code such as `f[i](x)`. There the target contains no `#`,
-    // `.` or `/`.
+    // `](` also occurs in code within a line, such as `f[i](x)`. There the target usually contains
+    // no `#`, `.` or `/`, or contains a blank.
     if address || !target.contains(['.', '/', '#']) || target.contains(' ') {
         return None;
     }

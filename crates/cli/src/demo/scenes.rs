@@ -1,12 +1,12 @@
-//! Two databases under equal load. The first database is in files. Another process writes it, and
-//! this process can be killed. The second is on a simulated device in this process; the power of
-//! the device can be cut. After a power cut, bytes that were not synced are lost, torn or kept, as
-//! the seed decides.
+//! Two databases under equal load. The first database is in files, which a child process writes;
+//! the child can be killed. The second is on a simulated device in the program's own process; the
+//! power of the device can be cut. After a power cut, bytes that were not synced are lost, torn or
+//! kept, as the seed decides.
 //!
-//! Each database has a tally of acknowledgements. The process sends its acknowledgements through a
-//! pipe, and a thread adds them to the tally. After a kill this thread reads the pipe to the end
-//! before the comparison begins. Only acknowledgements that could be read count. The clients on the
-//! simulated device add theirs to the tally directly.
+//! Each database has a tally of acknowledgements. The child sends its acknowledgements through a
+//! pipe, and a thread of the program adds them to the tally. After a kill this thread reads the
+//! pipe to the end before the comparison begins. Only acknowledgements that could be read count.
+//! The clients on the simulated device add theirs to the tally directly.
 
 use super::clients;
 use super::tally::{Ack, Tally, Verdict};

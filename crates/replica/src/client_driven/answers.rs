@@ -17,7 +17,7 @@
 //!
 //! | lock | guards | order |
 //! |---|---|---|
-//! | `sessions` | the map, while an entry is looked up | last; an `Entry` may be held |
+//! | `sessions` | the map, while an entry is looked up | last; taken also under an `Entry` |
 //! | an `Entry` | a session's last answer, while its transaction runs | before the engine's locks |
 
 use katydid::{Database, Error, Table, Transaction};

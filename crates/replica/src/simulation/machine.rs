@@ -2,8 +2,8 @@
 //!
 //! The simulation has one thread. The runtime runs for some simulated milliseconds at a time, and
 //! its clock advances by as much. A paused machine does not run; its clock jumps when the machine
-//! resumes. A crash first makes the disks and the network lose their data, and then drops the
-//! runtime with all tasks.
+//! resumes. When a replica's life ends, the network and the disks first lose what the ending does
+//! not keep, and then the runtime is dropped with all tasks.
 
 use super::disk::{Disks, Mounted, SlowSyncer};
 use super::network::{Host, Network, Port, address};

@@ -1,9 +1,9 @@
-//! The mutants. Each breaks a rule of `docs/recovery.md`, of the log or of the device layer in one
-//! place.
+//! The mutants. Each breaks one rule, for example of `docs/recovery.md`, in one file.
 //!
-//! There is one file for each area. A name that begins with `drop_cache` or `order` states the rule
-//! that the mutant breaks. A mutant whose name begins with `audit-1` to `audit-10` is a bug that
-//! the tests once missed, as a review showed. These mutants must stay in the list.
+//! There is one file for each area. Some names begin with the rule or the mechanism that the mutant
+//! breaks, such as `drop_cache`, `order` or `aether`. A mutant whose name begins with `audit-1` to
+//! `audit-10` is a bug that the tests once missed, as a review showed. These mutants must stay in
+//! the list.
 
 mod copies;
 mod device;

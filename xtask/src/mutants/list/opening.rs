@@ -1,5 +1,5 @@
-//! Mutants of one opening of a database: handles of another opening, and the order in which an
-//! opening ends.
+//! Mutants of openings of a database: sockets, openings that only read, handles of another opening,
+//! and the order in which an opening ends.
 
 use super::tests::{
     BACKUP, CLOSING, CLOSING_STEPS, FAILED_OPENINGS, HANDLES, OPENING_SHARDS, READ_ONLY, SOCKET,

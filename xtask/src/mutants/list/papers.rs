@@ -1,5 +1,5 @@
-//! Mutants of mechanisms that follow a paper exactly. Each puts Katydid's own design, or an older
-//! form, under the paper's name.
+//! Mutants of mechanisms that follow a paper exactly. Each departs from the paper, often to
+//! Katydid's own design or to an older form.
 
 use super::tests::{
     BASELINES, CICADA, CICADA_RULES, GRASSHOPPER_ROOM, GROUPING, GROUPS, INLINE, INLINE_CARRIER, NV_LOGGING,
