@@ -86,8 +86,8 @@ pub enum ArchiveFault {
         /// The stamp that is wanted.
         wanted: CommitStamp,
     },
-    /// The archive has noted no time at or before the wanted time, or no time at or after it. So
-    /// the commits up to that time are not known.
+    /// The archive has noted no time at or before the wanted time, or none at or after the wanted
+    /// time. So the commits up to that time are not known.
     #[error("what was committed at that time is not known: {}", KnownMoments(*first, *last))]
     TimeUnknown {
         /// The first time that the archive has noted, if it has noted any.

@@ -1,7 +1,7 @@
 //! Bulk loads: the checks that need no engine.
 //!
-//! The thread of the caller does all work. The caller's iterator runs outside of calls of the
-//! opening ([`crate::opening`]): it may close the database.
+//! The thread of the caller does all work. The caller's iterator never runs inside of a `Call`
+//! ([`crate::opening`]), so it may close the database.
 
 use crate::body::Body;
 use crate::contested::KeyExcerpt;

@@ -1,4 +1,4 @@
-//! Calls of a transaction that are built from its other calls, once for both engines.
+//! Calls of a transaction that are built from its other calls. Both engines share this code.
 //!
 //! These calls run on the thread that uses the transaction. Each of the inner calls locks the keys
 //! that it reads, or lets the commit validate them. So the outer calls need no rule of their own to

@@ -1,5 +1,5 @@
-//! A cursor: a position in a range of keys that can be moved in both directions, once for both
-//! engines.
+//! A cursor: a position in a range of keys that can be moved in both directions. Both engines share
+//! this code.
 //!
 //! The thread that uses the transaction uses its cursors. A cursor is built from ranges: it reads
 //! one range while it moves in one direction. When it turns, it begins another range at its key;

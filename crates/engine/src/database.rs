@@ -718,8 +718,8 @@ impl Database {
 
     /// Does the work that is due, if there are no background threads to do it.
     pub(crate) fn run_background(&self) {
-        // This code runs outside of calls: the log calls wakers here, a waker may close the
-        // database, and closing waits for the end of all calls.
+        // This code enters no `Call`: the log calls wakers here, a waker may close the database,
+        // and closing waits until every `Call` has ended.
         if !self.of.opening().is_closing() {
             self.of.run_background();
         }

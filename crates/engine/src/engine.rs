@@ -9,11 +9,11 @@
 //! Rules for an engine:
 //!
 //! 1. Methods of [`Engine`] and [`EngineTransaction`] that may append to the log or change a file
-//!    run inside of a call of the opening ([`crate::opening`]). Exceptions are `begin`, reads, and
-//!    writes of the memory engine, which stay in memory until the commit.
-//! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended: later
-//!    the engine releases the locks and versions that the transaction still holds, without a call
-//!    of the transaction's owner.
+//!    run inside of a `Call` ([`crate::opening`]). Exceptions are `begin`, reads, and writes of the
+//!    memory engine, which stay in memory until the commit.
+//! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended. If it
+//!    still holds locks or versions, the engine releases them later, without a call of the
+//!    transaction's owner. After `abandon` it may keep its locks until the next opening.
 //! 3. Dropping a transaction that has not ended rolls it back.
 
 use crate::CommitStamp;

@@ -5,7 +5,8 @@
 //!
 //! Rules:
 //!
-//! 1. When [`Share::is_due`] returns true, the checkpoint thread is notified; no transaction waits.
+//! 1. When [`Share::is_due`] returns true, the worker that takes checkpoints is notified; no
+//!    transaction waits.
 //! 2. From a fullness of [`FULL`] on, a transaction waits before its first write. In the paged
 //!    engine this limit is lower while many transactions have written and not ended. The rest of
 //!    the log is for the transactions that have written, because each of them keeps a part of the
@@ -33,6 +34,7 @@ const MORE: u32 = 50;
 /// The fullness of a log at which a checkpoint is due.
 #[derive(Debug)]
 pub(crate) struct Share {
+    /// The configured share of the log, in per mille (`AdvancedOptions::nvram_checkpoint`).
     least: u32,
     /// Fullness at which the next checkpoint is due: a hint with relaxed accesses.
     due: AtomicU32,

@@ -171,8 +171,8 @@ impl Archived {
         &self.places
     }
 
-    /// The stretches up to the first gap that end at a cut, so that a database can be restored to
-    /// their ends.
+    /// The stretches that end at a cut below the first gap. A database can be restored to the end
+    /// of each of them.
     pub(crate) fn cuts(&self) -> impl Iterator<Item = &LocatedStretch> {
         self.places.iter().filter(|place| place.at.is_cut() && place.ends_within(&self.ends))
     }

@@ -12,8 +12,8 @@
 //! archiver then returns the log below the cut in stretches, each with a part of every stream. The
 //! head of the round's last stretch says that the stretch ends at a cut, and names the stamp up to
 //! which the cut has every commit. This stamp is below the horizon. It is also at most the greatest
-//! archived stamp, because the clock of a restored database continues from the greatest stamp in
-//! its log.
+//! archived stamp: the clock of a restored database continues from the greatest stamp in its log,
+//! and gives the stamps above it to new commits.
 
 use super::format::{Head, STRETCH_BYTES, StreamPart, StreamsHead, StretchHead, sum_of, table_of};
 use super::mark::{self, ArchiveMark};
@@ -193,7 +193,8 @@ impl Database {
 
 impl LogArchiver {
     /// Opens the archiver after `archived`, the last stretch of an archive. With `None` the
-    /// archiver continues after the last acknowledgement under this name.
+    /// archiver continues after the last acknowledgement under this name, or begins at the start of
+    /// the log if there was none.
     pub(super) fn open(
         of: &Chosen,
         name: &str,

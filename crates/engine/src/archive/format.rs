@@ -225,7 +225,7 @@ impl Head {
     }
 
     /// Decodes a head from the first bytes of a stretch. No input causes a panic. The file has
-    /// `left` more bytes behind the head. The error names `file`, and `at`, the position where the
+    /// `left` more bytes behind the head. The error names `file` and the position `at`, where the
     /// stretch should begin.
     pub(crate) fn decode(bytes: &[u8], left: u64, file: &str, at: Lsn) -> Result<Head, ArchiveFault> {
         let corrupt =

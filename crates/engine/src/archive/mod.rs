@@ -18,12 +18,12 @@
 //!    archived, and again when the archive is restored.
 //! 4. A file has its name only when it is whole and durable. A file that a longer file replaces is
 //!    removed after the longer file has its name.
-//! 5. A resumed archiver compares the last record in the archive with the log's record at the same
-//!    position. So an archive is never continued with another history. In the paged engine the log
-//!    keeps that record for the archiver. In the memory engine the last record of each stream is
-//!    compared if the log still has it.
+//! 5. An archiver that continues an archive compares the last record in the archive with the log's
+//!    record at the same position. So an archive is never continued with another history. In the
+//!    paged engine the log keeps that record for the archiver. In the memory engine the last record
+//!    of each stream is compared if the log still has it.
 //! 6. A database of the paged engine is restored to the end of a record, a database of the memory
-//!    engine to a cut of all streams that a stretch names.
+//!    engine to the end of a stretch, if that end is a cut of all streams.
 //!
 //! What a crash leaves depends on the step that it interrupts:
 //!

@@ -162,8 +162,8 @@ fn crash_at_any_step_leaves_the_old_state_or_the_new_one() {
             create_and_update(device.directory().as_ref(), &mut acknowledged)
                 .expect_err("the device crashes");
             // Successive slots differ in one sector only, so a torn write leaves the old or the new
-            // slot. So that damaged slots also occur, every second crash leaves garbage in the
-            // sectors that were being written.
+            // slot. Every second crash leaves garbage in the sectors that were being written, so
+            // that damaged slots occur as well.
             let again = match seed % 2 {
                 0 => device.reopen_after_crash(seed),
                 _ => device.reopen_with(seed, Survival::Trash),

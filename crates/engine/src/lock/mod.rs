@@ -29,9 +29,9 @@
 //!
 //! Invariants:
 //!
-//! 1. Two transactions never hold conflicting locks. For two points this follows from rule 1 of
-//!    `entry`; for an interval and an exclusive point from rules 1 and 2 of `space` and rule 2 of
-//!    `range`.
+//! 1. Two transactions never hold conflicting locks. For two locks on one key this follows from
+//!    rule 1 of `entry`; for an interval and an exclusive point from rules 1 and 2 of `space` and
+//!    rule 2 of `range`.
 //! 2. All locks of a transaction are released together, by [`Locks::release_all`]; rolling back to
 //!    a savepoint keeps them. So an ended transaction never waits again, and the graph may keep
 //!    edges to it.

@@ -8,9 +8,9 @@
 //!    exclusively. The range is granted when it has no blockers. When a range begins to wait, its
 //!    thread visits all shards of the table (`LockSpace::survey`). The first blockers are the
 //!    transactions that hold a point inside the range exclusively, and those that began earlier to
-//!    wait for an exclusive lock on such a point. While the range is registered, exclusive points
-//!    are granted only under the range mutex, and each transaction that is granted an exclusive
-//!    point inside the range is added to the blockers.
+//!    wait for an exclusive lock on a point inside the range. While the range is registered,
+//!    exclusive points are granted only under the range mutex, and each transaction that is granted
+//!    an exclusive point inside the range is added to the blockers.
 //! 3. A transaction is removed from the blockers of a range only after it has left all shards, or
 //!    when the blockers are recomputed.
 
