@@ -37,7 +37,7 @@ pub enum Error {
     Decode {
         /// Kind of the value.
         what: &'static str,
-        /// Start of the record. Zero if the entry was read from memory.
+        /// LSN of the record. Zero if the entry was read from memory.
         at: Lsn,
         /// Cause of the failure.
         source: Arc<rmp_serde::decode::Error>,
@@ -46,7 +46,7 @@ pub enum Error {
     /// program, or to a newer version.
     #[error("the record at {at} does not belong to a Raft log: {reason}")]
     Foreign {
-        /// Start of the record.
+        /// LSN of the record.
         at: Lsn,
         /// The fault.
         reason: &'static str,
@@ -57,7 +57,8 @@ pub enum Error {
         /// Number of the entry.
         number: u64,
     },
-    /// The log is not one stream in files. A Raft log needs such a log, because it truncates.
+    /// The log is not one stream in files. A Raft log needs one stream in files, because no other
+    /// log can be truncated.
     #[error("a Raft log needs a log of one stream in files, not one of kind {kind} with {streams} streams")]
     Unsuited {
         /// The kind of the log.

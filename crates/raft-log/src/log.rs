@@ -16,8 +16,8 @@
 //! 4. After a failure no call appends, truncates or purges, and no append is acknowledged: either
 //!    `failure` is set, or the write-ahead log is shut.
 //!
-//! A crash leaves a prefix of the records. So a crash never undoes a saved vote, an entry whose
-//! append was completed, or a truncation that has returned.
+//! A crash leaves a prefix of the records, which has every durable record. So a crash never undoes
+//! a saved vote, an entry whose append was completed, or a truncation that has returned.
 
 use crate::codec::{ENTRY, STATE, State, decode, encode};
 use crate::error::{Error, Result};
@@ -142,8 +142,9 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         self.shared.log.first()
     }
 
-    // While `inside` or `layout` is held, only an encoder can panic, and the encoder runs before
-    // any change. So the state behind a poisoned latch is sound.
+    // While `inside` or `layout` is held, only code of the program can panic: an encoder, a
+    // decoder, or the iterator that `append` reads. This code runs before or between changes. So
+    // the state behind a poisoned latch is sound.
     fn inside(&self) -> MutexGuard<'_, Inside<C>> {
         self.shared.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -376,7 +377,7 @@ fn recover<C: RaftTypeConfig>(stream: &Stream) -> Result<(EntryIndex, State<C>)>
 }
 
 /// Fails unless a log of this kind is suited to a Raft log. Called with the options before the log
-/// is opened, because an opening makes a log of the wrong kind in an empty folder.
+/// is opened, because opening an empty folder would make a log of the wrong kind in it.
 fn check_suited(kind: LogKind, streams: usize) -> Result<()> {
     if streams == 1 && kind == LogKind::Disk { Ok(()) } else { Err(Error::Unsuited { kind, streams }) }
 }

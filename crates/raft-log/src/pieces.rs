@@ -26,8 +26,8 @@ pub(crate) struct Pieces<C: RaftTypeConfig> {
 }
 
 impl<C: RaftTypeConfig> Pieces<C> {
-    /// Makes an iterator over those of the entries from `from` (inclusive) to `to` (exclusive) that
-    /// the log has.
+    /// Makes an iterator over the entries that the log has between `from` (inclusive) and `to`
+    /// (exclusive).
     pub(crate) fn new(log: RaftLog<C>, from: u64, to: u64) -> Self {
         let numbers = log.numbers();
         let rest = from.max(numbers.start)..to.min(numbers.end);

@@ -2,7 +2,7 @@
 //! the stretches that follow the copy.
 //!
 //! Any thread may call this code. An archive keeps the bytes of a stream as they are, from one
-//! position to the next, in files of its own format. This file writes nothing to the log.
+//! position to the next, in files of its own format. No code of this file writes to an open log.
 //! Invariants:
 //!
 //! 1. A stretch has only whole and durable physical records. The log therefore has all archived

@@ -17,8 +17,8 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 impl Background {
-    /// Limits a single-threaded run to one write in flight, because no other thread performs a
-    /// second write.
+    /// Limits a log without threads of its own to one write in flight. Such a log is meant for one
+    /// thread, so no other thread would perform a second write.
     pub(crate) fn limit(self, sync: SyncDesign) -> SyncDesign {
         match (self, sync) {
             (Background::Caller, SyncDesign::Adaptive { heuristics, .. }) => {

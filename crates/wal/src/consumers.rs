@@ -11,7 +11,7 @@
 //!
 //! Rules:
 //!
-//! 1. The file gets its name when its first slot is durable. A file without a whole slot is
+//! 1. The file gets its name when one of its slots is durable. A file without a whole slot is
 //!    damaged, and the log refuses to open.
 //! 2. A position is durable in the file before the pin moves to it. After a crash the consumer is
 //!    at a position that it has acknowledged, and the log has everything from that position on.
@@ -77,9 +77,9 @@ impl ConsumerPlace {
         bytes
     }
 
-    /// Decodes a slot of a log with this id and this number of streams. Bytes whose length is not
-    /// that of a slot for this number of streams are [`SealFault::Broken`]; no input causes a
-    /// panic.
+    /// Decodes a consumer's slot in a log with this id and this number of streams. Bytes whose
+    /// length is not that of a slot for this number of streams are [`SealFault::Broken`]; no input
+    /// causes a panic.
     pub(crate) fn decode(bytes: &[u8], id: Id, streams: usize) -> Result<ConsumerPlace, SealFault> {
         let mut place: Option<ConsumerPlace> = None;
         if bytes.len() != slot_bytes(streams) {
@@ -125,7 +125,9 @@ pub(crate) struct Consumers {
     directory: Arc<dyn Directory>,
     id: Id,
     streams: usize,
-    /// Held while a consumer's file is written. Taken before the latch of `retention`.
+    /// A thread holds this latch across device calls: while it makes a consumer's pin, and while it
+    /// writes or removes a consumer's file. Taken before the latches of the streams and of
+    /// `retention`.
     pub(crate) kept: Mutex<BTreeMap<String, OpenConsumer>>,
 }
 

@@ -22,14 +22,15 @@
 //! 5. `durable` is a lower bound of the durable frontier, like the field `durable` of records.
 //! 6. In a log in NVRAM, `segment bytes` is the size of its ring or, in `nv_entries` and
 //!    `nv_logging`, of its heap; no space is prepared. Only logs of these two kinds have entries.
-//! 7. `first segment bytes` is 0, unless the segments grow. A log with growing segments has a kind
-//!    of its own: a program that knows only segments of one size refuses it as a log of another
-//!    version.
+//! 7. `first segment bytes` is 0, unless the segments grow. The number in `kind` also says whether
+//!    they grow. A program that knows only segments of one size does not know this number, and
+//!    refuses the log as one of another version.
 //! 8. For `nv_logging`, `start` and `durable` have the values of the last opening or closing. The
 //!    valid values are the head and tail in NVRAM (`nvram/pointers.rs`).
-//! 9. The kind also says whether the log may have records that truncate. The control file stores
-//!    that kind durably before the first such record is appended, and never stores another kind
-//!    afterwards. So a program that does not know these records refuses the log.
+//! 9. The number in `kind` also says whether the log may have records that truncate. Before the
+//!    first such record is appended, the control file durably has a number that allows these
+//!    records. Afterwards the file never has another number. So a program that does not know these
+//!    records refuses the log.
 //! 10. Every segment from `start` to `prepared end` exists: `prepared end` covers a segment before
 //!     anything is written into the segment, so recovery notices if the last segments are missing.
 

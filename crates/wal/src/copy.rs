@@ -16,8 +16,8 @@
 //! 4. The control file of a stream is made last. The file that counts the streams is made after the
 //!    control files of all streams.
 //!
-//! A crash leaves segments without a control file in the target directory, and opening that
-//! directory fails.
+//! A crash leaves an incomplete copy in the target directory: segments without a control file, or
+//! streams without the file that counts them. Opening that directory fails.
 
 use crate::control::{Control, ControlState};
 use crate::error::{Error, OpenError, ReadError};

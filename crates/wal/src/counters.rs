@@ -71,7 +71,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns the sums of two logs' counters; for `depth`, the larger value.
+    /// Returns the sums of two streams' counters; for `depth`, the larger value.
     pub(crate) fn plus(&self, other: &Counters) -> Counters {
         Counters {
             writes: self.writes + other.writes,

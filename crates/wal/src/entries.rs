@@ -18,8 +18,8 @@ use katydid_kernels::lsn::Lsn;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Meaning of a record for an [`EntryIndex`]. The function that a program passes to
-/// [`EntryIndex::rebuild`] returns it for each record.
+/// Meaning of a record for an [`EntryIndex`]. For each record, the function that a program passes
+/// to [`EntryIndex::rebuild`] returns one of these values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryStep {
     /// The record is the entry of this number.

@@ -165,7 +165,8 @@ pub enum OpenError {
     /// An option is out of range.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// The device failed. The log itself may be sound, and opening it again is safe.
+    /// A device call failed, perhaps after the opening had changed files. The log itself may be
+    /// sound, and opening it again is safe.
     #[error(transparent)]
     Device(#[from] device::Error),
     /// There are segments without a control file.
@@ -277,7 +278,7 @@ pub enum OpenError {
         /// The kind of [`Options::medium`](crate::Options::medium).
         asked: LogKind,
     },
-    /// The log was opened 2^32 times, and has no number for one more incarnation.
+    /// The log was opened 2^32 - 1 times, and has no number for one more incarnation.
     #[error("the log has used up its incarnation numbers")]
     IncarnationsExhausted,
 }

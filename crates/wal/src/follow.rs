@@ -291,8 +291,8 @@ pub struct Stamped<'a> {
 }
 
 impl Log {
-    /// Splits the body of a stamped record into its parts. A follower of `stream` has returned the
-    /// record.
+    /// Splits the body of a stamped record into its parts. The record must come from a follower of
+    /// `stream`.
     ///
     /// # Errors
     /// [`ReadError::Corrupt`] if the body is not that of a stamped record.

@@ -14,9 +14,9 @@
 //!    be durable when the record was appended: at most one in each stream, sorted by stream. The
 //!    record's header says how many there are, and has the commit stamp.
 //! 2. `incarnation` is the incarnation of the named stream (the number of its opening) at the time
-//!    of the append. The record is kept exactly if each position lies in the part of its
-//!    incarnation that survived. Records that later openings append have a larger incarnation, so
-//!    they never make a lost position look present.
+//!    of the append. The record is kept exactly if each position lies in the surviving part of the
+//!    incarnation that is stored with it. Records that later openings append have a larger
+//!    incarnation, so they never make a lost position look present.
 //! 3. The decision about a record never changes: the part of an incarnation that an opening found
 //!    is durable, and no opening appends to that incarnation again.
 
@@ -37,7 +37,8 @@ pub(crate) fn encode(position: StreamLsn, incarnation: u32) -> Entry {
     (u128::from(front) | u128::from(position.end.get()) << 64).to_le_bytes()
 }
 
-/// A decoded head, and the payload that follows it.
+/// The head of a record (its stamp and its dependencies), decoded, and the payload that follows the
+/// dependencies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head<'a> {
     pub stamp: CommitStamp,

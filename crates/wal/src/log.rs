@@ -1,11 +1,11 @@
 //! An open log, as its users see it: one or more streams that commit as one.
 //!
 //! Any thread may call this code. A log of one stream is the common case. With several streams,
-//! each worker appends to a stream of its own, and workers share no word of memory (P-WAL; Cicada +
-//! P-WAL, section III). A record names the positions in other streams that its transaction depends
-//! on, and from these alone recovery decides which records survive (`head.rs`, `docs/recovery.md`).
-//! The log does not order transactions: a program orders the replayed transactions by their commit
-//! stamps.
+//! each appending thread may have a stream of its own; threads that append to different streams
+//! share no word of memory (P-WAL; Cicada + P-WAL, section III). A record names the positions in
+//! other streams that its transaction depends on, and from these alone recovery decides which
+//! records survive (`head.rs`, `docs/recovery.md`). The log does not order transactions: a program
+//! orders the replayed transactions by their commit stamps.
 //!
 //! Differences from the papers: in section III-A of Cicada + P-WAL a shared counter numbers the
 //! records; this log has no such counter. A committer waits for the streams that it depends on; in
@@ -248,10 +248,11 @@ impl Log {
     /// Returns everything that was appended so far and is not durable. A transaction with these
     /// dependencies depends on all records in the log (P-WAL's rule).
     ///
-    /// In a log whose appends persist their records before they return, the result is empty. In
-    /// such a log the result must not name positions that are reserved by appends still under way:
-    /// no thread has waited for their records, so a crash may lose them, and recovery would then
-    /// drop the transaction.
+    /// In a log of kind [`LogKind::NvDirect`](crate::LogKind::NvDirect) the result is empty, unless
+    /// the inserter is `Chunked`: a record is durable when its append returns. In such a log the
+    /// result must not name positions that are reserved by appends still under way: no thread has
+    /// waited for their records, so a crash may lose them, and recovery would then drop the
+    /// transaction.
     pub fn everything(&self) -> Dependencies {
         let position = |stream: &Stream| {
             let end = stream.reserved();

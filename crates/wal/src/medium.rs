@@ -54,7 +54,8 @@ pub(crate) fn check_complete(directory: &dyn Directory) -> Result<(), OpenError>
 /// Inspects the log in `directory` and changes nothing.
 ///
 /// # Errors
-/// If the device fails, or if there is no sound control file of a known version.
+/// If the device fails, if there is no sound control file of a known version, or if the region of a
+/// log in NVRAM is missing, damaged, of another log or of another version.
 pub(crate) fn inspect(directory: &dyn Directory) -> Result<(ControlState, Inspected), OpenError> {
     let survey = Survey::of(&directory.list()?);
     if !survey.control {

@@ -16,9 +16,9 @@ pub enum LogKind {
     /// Files: the log buffer in memory is written and synced.
     #[default]
     Disk,
-    /// A ring in NVRAM, filled in place. A commit waits for its own records only; opening the log
-    /// looks for the holes (Fang et al., after ELEDA 6.4.3). With [`InserterDesign::Chunked`] a
-    /// commit waits as in `NvRing`.
+    /// A ring in NVRAM, filled in place. An append persists its record, so a commit does not wait
+    /// for holes below its record; opening the log looks for the holes (Fang et al., after ELEDA
+    /// 6.4.3). With [`InserterDesign::Chunked`] a commit waits as in `NvRing`.
     NvDirect,
     /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as in a
     /// log in files, and persists what all threads have filled. This project's design.
@@ -50,8 +50,8 @@ impl LogKind {
     pub const ALL: [LogKind; 5] =
         [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing, LogKind::NvEntries, LogKind::NvLogging];
 
-    /// Returns whether a commit waits until there is no hole below its record. If it does not,
-    /// opening looks for holes.
+    /// Returns whether a commit waits, with every inserter, until there is no hole below its
+    /// record. If not, opening looks for holes.
     pub(crate) const fn waits_for_holes(self) -> bool {
         !matches!(self, LogKind::NvDirect)
     }
@@ -171,7 +171,7 @@ pub struct NvramOptions {
     /// maximum that the log holds between two trims. Default 64 MiB; a power of two from 16 KiB to
     /// 16 GiB. Only a new log uses this value; an existing log keeps its size.
     pub bytes: u64,
-    /// Kind of memory. Default `Auto`: real NVRAM if the machine has it, otherwise emulated. An
+    /// The memory to use. Default `Auto`: real NVRAM if the machine has it, otherwise emulated. An
     /// emulated latency is at most 1 s.
     pub want: Persistence,
 }

@@ -1,8 +1,8 @@
 //! Reading the log's records in order, or one by its LSN.
 //!
 //! Any thread may read; each reader belongs to one thread. Readers and writing threads share only
-//! two positions, the start of the log and the written frontier. So readers see records that were
-//! written, never records that are only in memory. Rules:
+//! the start of the log, the written frontier, and the list of truncated ranges. So readers see
+//! records that were written, never records that are only in memory. Rules:
 //!
 //! 1. Between the start and the written frontier there are only records, without gaps. Bytes there
 //!    that are no valid record are damage: the reader returns an error that names their file and

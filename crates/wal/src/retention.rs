@@ -3,10 +3,10 @@
 //! Any thread may call this code. The owner of a log says from which position on it needs the log
 //! ([`Stream::trim`](crate::Stream::trim)); a pin names such a position for another user, such as a
 //! backup or a consumer of the records. The log is trimmed to the least of these positions. A pin
-//! has a maximum of bytes. If a pin is farther behind the end of the log when the owner trims, it
-//! is lost, and the part that it retained is trimmed. In NVRAM pins are also lost when a quarter of
-//! the log or more is in use after a trim. A pin therefore never makes a log grow without bound or
-//! become full.
+//! has a maximum of bytes. A pin is lost if it is farther behind the end of the log when the owner
+//! trims, and no other pin retains the same records. The trim then drops the part that only this
+//! pin retained. In NVRAM pins are also lost when a quarter of the log or more is in use after a
+//! trim. A pin therefore never makes a log grow without bound or become full.
 //!
 //! Invariants:
 //!
@@ -32,7 +32,8 @@ pub(crate) struct Retention {
     /// The greatest position that the owner has trimmed to, for each stream. Stored (Release) under
     /// `state`, loaded (Acquire) by any thread.
     owner: Box<[AtomicU64]>,
-    /// This is a leaf latch.
+    /// Under this latch a trim takes the latch of the truncated ranges (`truncated`), and no thread
+    /// takes any other.
     state: Mutex<State>,
 }
 

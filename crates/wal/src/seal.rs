@@ -16,7 +16,7 @@ const SUM_AT: usize = SEALED_BYTES - 4;
 /// Offset of a sealed block's own fields.
 pub(crate) const FIELDS_AT: usize = 12;
 
-/// A sealed block's content.
+/// The bytes of a sealed block.
 pub(crate) type Block = [u8; SEALED_BYTES];
 
 /// Reason why a sealed block cannot be used.

@@ -109,8 +109,8 @@ impl Session {
 
     /// Queues `callback`. A later [`Session::poll`], [`Session::wait_below`] or [`Session::drain`]
     /// of this session runs `callback` once, when everything in the stream below `end` is at
-    /// `durability`, or never will be. Requests that durability. Callbacks run in the order in
-    /// which they were queued.
+    /// `durability`, or never will be. The call also requests that durability. Callbacks run in the
+    /// order in which they were queued.
     pub fn on_complete(
         &mut self,
         end: Lsn,

@@ -97,8 +97,8 @@ impl Stream {
         self.core().medium.kind()
     }
 
-    /// Returns the kind of memory of a log in NVRAM, which should be shown with every figure
-    /// measured on the log. `None` for logs in files.
+    /// Returns the form of a log's NVRAM (real, emulated or simulated), which should be shown with
+    /// every figure measured on the log. `None` for logs in files.
     pub fn nvram(&self) -> Option<Form> {
         self.core().medium.form()
     }
@@ -143,9 +143,9 @@ impl Stream {
     }
 
     /// Blocks until everything below `end` is at `durability`. The calling thread may write and
-    /// sync for that. For `Buffered` the call returns at once. With [`LogKind::NvDirect`] the call
-    /// returns even if appends of other threads below `end` are under way, because a finished
-    /// append is durable in such a log.
+    /// sync for that. For `Buffered` the call returns at once. With [`LogKind::NvDirect`], unless
+    /// the inserter is `Chunked`, the call returns even if appends of other threads below `end` are
+    /// under way, because a finished append is durable in such a log.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if the log failed before `end` was at this level, [`Error::Closed`] if

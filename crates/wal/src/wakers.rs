@@ -3,8 +3,8 @@
 //! A waker runs a program's code, and may drop a task, a future, perhaps the last handle of the
 //! log. A thread that leads, writes, or appends for a caller that holds latches must not run such
 //! code. The leader therefore only collects the wakers that are due, and notifies the worker thread
-//! `katydid-log-wakers` once for all of them. The first future that waits starts that thread. The
-//! thread sleeps while no waker is due.
+//! `katydid-log-wakers` once for all of them. The first future or follower that waits starts that
+//! thread. The thread sleeps while no waker is due.
 //!
 //! Pollers, leaders and the worker thread run this code. Invariants:
 //!
@@ -54,8 +54,9 @@ pub(crate) struct Wakers {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Pollers, leaders and the worker thread hold this leaf latch for a few instructions; one
-    /// poller also holds it while it starts that thread.
+    /// Pollers, leaders and the worker thread hold this latch for a few instructions; one poller
+    /// also holds it while it starts that thread. In an `nv_direct` log a poller that is a follower
+    /// scans the inserter under this latch.
     state: Mutex<State>,
     /// Notified when wakers have become due, or the thread is to end.
     due: Condvar,

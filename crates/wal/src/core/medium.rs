@@ -45,7 +45,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 
     fn kind(&self) -> LogKind;
 
-    /// Returns the kind of memory, if records lie in memory.
+    /// Returns the form of the memory (real, emulated or simulated), if records lie in NVRAM.
     fn form(&self) -> Option<Form>;
 
     /// Returns the I/O method of the file that holds `at`, if records lie in files.
@@ -132,8 +132,9 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 
     /// Wakes the maintenance thread if space runs short.
     fn nudge_maintenance(&self, core: &Core);
-    /// Returns whether this is one of several streams, and no record was appended to it yet. An
-    /// unused stream has no space prepared ahead.
+    /// Returns whether this is one of several streams, is still in its first segment, and has no
+    /// prepared space for a further record. A stream that was never used may be in this state.
+    /// Closing appends no record to such a stream, because the record would need another segment.
     fn is_unused(&self, _: &Core) -> bool {
         false
     }

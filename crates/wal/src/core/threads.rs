@@ -10,7 +10,8 @@ use katydid_device::Verb;
 use katydid_kernels::insert;
 
 impl Core {
-    /// Starts the threads that a log always has. The syncer thread starts when it is first needed.
+    /// Starts the maintenance thread if the medium prepares space ahead, and the tracker if the
+    /// inserter has one. The protocol starts syncer threads when it first needs them.
     pub(crate) fn start_threads(&self) -> std::io::Result<()> {
         if self.background == Background::Caller {
             return Ok(());
@@ -23,7 +24,7 @@ impl Core {
         if self.inserter.tracker().is_none() {
             return Ok(());
         }
-        // The frontier that the tracker finds limits how far appenders run ahead.
+        // The tracker advances the filled frontier, which limits how far appenders run ahead.
         self.spawn("katydid-log-tracker", |core| {
             insert::track(&*core.inserter, &core.buffer, || core.refresh())
         })

@@ -14,8 +14,9 @@
 //!    write the block in which it ends.
 //! 3. The frontiers advance, under the latch, over a flight only if that flight and all earlier
 //!    ones have ended without failure. After a failure the frontiers do not move.
-//! 4. A write may end within a record. The public durable frontier is the last end of a record
-//!    below `durable`. Records store this frontier, and recovery refuses a log that ends below it.
+//! 4. A write may end within a record. The public durable frontier is the last end of a record at
+//!    or below `durable`. Records store this frontier, and recovery refuses a log that ends below
+//!    it.
 //! 5. While a flight is in `flights`, its bytes stay in the ring, because `written` lies below
 //!    them; and no other opening gets the log's directory (`wait_for_writes`).
 
@@ -40,8 +41,9 @@ pub(super) struct Writer {
     segments: Arc<SegmentStore>,
     /// The ring from which writes take filled bytes.
     ring: Ring,
-    /// The writes under way. A thread holds this leaf latch for a moment when it plans a write and
-    /// when a write has ended.
+    /// The writes under way. A thread holds this latch for a moment when it plans a write and when
+    /// a write or sync has ended. Taken before the lock of the segments and the latch of the
+    /// admission.
     leader: Mutex<LeaderState>,
     /// A copy of the last block of a write that ends within a block; the write takes the bytes of
     /// that block from this copy. One thread at a time makes such a write, and holds this latch
@@ -256,8 +258,8 @@ impl Writer {
             leader.next_end = to;
             last = Some(to);
         }
-        // Runs only after a write of the largest size, which may end within a record. Steps from
-        // record to record, by the length at the beginning of each header.
+        // Runs only after a write that did not take everything filled. Such a write may end within
+        // a record. Steps from record to record, by the length at the beginning of each header.
         while leader.next_end < to {
             last = Some(leader.next_end);
             let mut len = [0; 4];

@@ -45,7 +45,7 @@ pub struct StreamInspection {
     pub finding: Result<Finding, OpenError>,
     /// Incarnations that wrote the stream, each with its range.
     pub(crate) incarnations: IncarnationHistory,
-    /// Dropped records.
+    /// The ranges whose records were truncated.
     truncated: Ranges,
     source: Arc<dyn Source>,
 }
@@ -91,9 +91,9 @@ impl StreamInspection {
 /// Inspects the stream in a directory and changes nothing.
 ///
 /// # Errors
-/// Fails only if the device fails, or if the control file is damaged, missing or of an unknown
-/// version. Everything else that is wrong is reported in [`StreamInspection::finding`] and
-/// [`StreamInspection::segments`].
+/// Fails only if the device fails, if the control file is damaged, missing or of an unknown
+/// version, or if the region of a log in NVRAM cannot be used. Everything else that is wrong is
+/// reported in [`StreamInspection::finding`] and [`StreamInspection::segments`].
 pub(crate) fn inspect_stream(directory: &dyn Directory) -> Result<StreamInspection, OpenError> {
     let (state, Inspected { source, judgement, segments, refused }) = medium::inspect(directory)?;
     let Judgement { walk, durable, outcome, .. } = judgement;

@@ -1,5 +1,5 @@
 //! Appending to `nv_entries` (the object, then its position, then the entry) and to `nv_logging`
-//! (the position, then the object, then the entry).
+//! (the position, then the object, then the entry). An object is a record in the heap.
 //!
 //! The steps follow section 4 of the report on NV-Logging. Every appender runs them, in place of an
 //! inserter. The steps of `nv_entries`:
@@ -26,7 +26,8 @@
 //! 3. No lock guards the position; in the report a lock does.
 //!
 //! If a crash comes before the entry is set, no entry names the object. If it comes after the entry
-//! is persisted, the record survives. In between, either may be the case.
+//! is persisted, the record survives, unless a hole lies below it. If it comes in between, the
+//! entry may be set or not.
 
 use super::entries::{ENTRY, Entries};
 use katydid_kernels::insert::{

@@ -25,8 +25,8 @@
 //!    its crash are therefore not acknowledged.
 //! 5. A thread that requests durability without waiting persists the records itself. While another
 //!    thread is persisting, or copying below the requested position, the requesting thread tries
-//!    again, at most 16 times in all. Then it leaves the request to the syncer, because a thread
-//!    that copies does not persist the record.
+//!    again, at most 16 times in all. Then it leaves the request to the syncer, because the threads
+//!    that it has met may end without making its record durable.
 //!
 //! `nvram/recover.rs` describes what a crash leaves.
 

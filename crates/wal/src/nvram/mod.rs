@@ -28,8 +28,8 @@
 //!   from entry to entry, up to the first entry that is not set. After a crash the log ends at that
 //!   entry; the records below the tail must exist.
 //! - `nv_direct` (Fang et al., as ELEDA 6.4.3 reports it): a commit waits for nothing, because
-//!   appends have persisted its records. After a crash every whole record survives, and holes
-//!   become padding.
+//!   appends have persisted its records. (With inserter `chunked` it waits for the holes below its
+//!   end.) After a crash every whole record survives, and holes become padding.
 //!
 //! All kinds have the records, positions, sessions and readers of a log in files, and those with a
 //! ring have its inserters (`docs/adr/0015-logs-on-nvram.md`). Two things differ from the report on
@@ -41,8 +41,8 @@
 //! 1. The report has a lock around the global LSN; here one `fetch_add` reserves.
 //! 2. In the report an entry is a flag and a pointer. Here it is one word that consists of a lap,
 //!    which serves as the flag, and an offset.
-//! 3. The order is the report's: LSN, record, flag, each by the appender. Here each of the three is
-//!    persisted separately.
+//! 3. The order is the report's: LSN, record, flag, each by the appender. Here the LSN is reserved
+//!    in ordinary memory. The record is persisted; then its flag is set and persisted.
 //! 4. In the report committing threads move the tail from entry to entry under a lock. Here one
 //!    thread at a time does so. The thread goes no further than the sessions' marks say, because a
 //!    flag that a thread sees need not be persisted yet. The report and this code both persist the
@@ -58,8 +58,8 @@
 //!
 //! 8. The record is copied first, and its LSN is reserved after that, so a hole lasts as long as
 //!    one store, whatever the record's size.
-//! 9. Flags are not reset when the head moves: an entry of an earlier lap is not set. Only opening
-//!    resets entries, beyond the end.
+//! 9. Flags are not reset when the start moves: an entry of an earlier lap counts as not set. Only
+//!    opening resets entries, beyond the end.
 //! 10. A committing thread, not the appender, sets the flags, for all records that are filled. That
 //!     thread also moves the tail, which is the durable frontier; the sessions' marks limit how
 //!     far.

@@ -9,7 +9,8 @@
 //!    them before that moment. In `nv_ring` the thread that makes a commit durable persists them
 //!    afterwards, whichever thread copied them (`commit.rs`): writing a cache line back does not
 //!    depend on which thread stored to it.
-//! 2. Bytes are read only where they are persisted, and not below the start.
+//! 2. In an open log, bytes are read only where they are persisted, and not below the start. A
+//!    thread that opens or inspects the log has the region alone, and may read all bytes.
 //! 3. Position `p + size` is reserved only when the durable start of the log is above `p`. The
 //!    start never passes the persisted position.
 //!

@@ -170,7 +170,8 @@ impl NvStore {
         self.kind
     }
 
-    /// Returns whether an appender need not wait for the records below its own.
+    /// Returns whether this is `nv_direct`, where an append persists its record before the record
+    /// counts as filled.
     pub(crate) fn is_direct(&self) -> bool {
         self.kind == LogKind::NvDirect
     }

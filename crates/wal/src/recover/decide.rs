@@ -142,7 +142,7 @@ pub(crate) enum DurableFound {
 /// Verdict about the end of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndVerdict {
-    /// Nothing was being written: the log can be opened.
+    /// There is no trace of an interrupted write: the log can be opened.
     CleanEnd,
     /// A crash interrupted a write: no record beyond the end was acknowledged as durable, and the
     /// log can be opened.

@@ -53,7 +53,7 @@ pub struct SegmentReport {
 pub(crate) struct Inspected {
     pub source: Arc<dyn Source>,
     pub judgement: Judgement,
-    /// All segment files, by position; none for a log in memory.
+    /// All segment files, by position; none for a log in NVRAM.
     pub segments: Vec<SegmentReport>,
     /// The error that opening would return before it reads a record.
     pub refused: Result<(), OpenError>,

@@ -68,7 +68,7 @@ pub(crate) struct Opened {
     /// The position of the next record: the end of the Restart record, which is written already.
     /// Everything below is durable.
     pub end: Lsn,
-    /// Dropped records.
+    /// The ranges whose records were truncated.
     pub truncated: Ranges,
 }
 

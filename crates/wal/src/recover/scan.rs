@@ -39,7 +39,7 @@ pub(crate) struct Walk {
     pub records: u64,
     /// Incarnations that wrote the log, each with its range.
     pub incarnations: IncarnationHistory,
-    /// Dropped records.
+    /// The ranges whose records were truncated.
     pub truncated: Ranges,
 }
 

@@ -1,8 +1,8 @@
 //! Writing, preparing and trimming segments.
 //!
 //! A leader calls `write` and `sync`, readers call `read`, the maintenance thread and openings call
-//! `prepare_next`, any thread calls `trim`. Locks: `upkeep` before `files`; no device is called
-//! while `files` is held. Rules:
+//! `prepare_next`, any thread calls `trim`. Locks: `upkeep` before `files`; no I/O is done while
+//! `files` is held. Rules:
 //!
 //! 1. A file whose name says that it is a live segment is complete: zero-filled (or recycled, full
 //!    of records with lower LSNs), with a durable header that agrees with the name. Content and

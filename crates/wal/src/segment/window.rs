@@ -1,15 +1,16 @@
 //! A moving window over the log's bytes, so that records are decoded where they were read.
 //!
-//! One thread at a time uses a window. A read takes at least [`PIECE`] bytes, so that sequential
-//! reading is fast. A read takes whole blocks into aligned memory, so that a direct file need not
-//! copy. If records lie apart, the window holds one record.
+//! One thread at a time uses a window. A read fills the window up to at least [`PIECE`] bytes, so
+//! that sequential reading is fast. A read takes whole blocks into aligned memory, so that a direct
+//! file need not copy. If records lie apart, the window holds one record.
 
 use super::files::Source;
 use katydid_device::{self as device, AlignedBuffer};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::record::{Layout, PHYSICAL_BYTES_MAX};
 
-/// Bytes read at a time; few in debug builds, where most logs are small and opened by the thousand.
+/// Minimum bytes of a filled window; few in debug builds, where most logs are small and opened by
+/// the thousand.
 const PIECE: usize = if cfg!(any(test, debug_assertions)) { 32 << 10 } else { 1 << 20 };
 
 /// Bytes of the log from some block on.

@@ -5,8 +5,9 @@
 //!
 //! 1. The file is replaced as a whole, by a rename, and its content is made durable before it is
 //!    used.
-//! 2. No stream is made before the file exists. If there are streams and no file, the file was
-//!    therefore removed.
+//! 2. No opening makes a stream before the file exists. Copying a log is the exception: the copy
+//!    gets the file after its streams (`copy.rs`). If there are streams and no file, the file was
+//!    therefore removed, or a copying was interrupted.
 //! 3. While the file says that the log is being made, no record was appended to any stream: missing
 //!    streams are made, and their number may change. Once the file says that the log is complete, a
 //!    missing stream is an error.

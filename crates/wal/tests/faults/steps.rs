@@ -43,7 +43,7 @@ fn device(seed: u64, options: &Options) -> SimDevice {
 enum End {
     /// Closed, after this number of calls that were refused with `NoSpace`.
     Closed { refused: u32 },
-    /// A call said that the log is shut.
+    /// A call returned the device's failure, or the error of a log that is shut.
     Shut,
 }
 
