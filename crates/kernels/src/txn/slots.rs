@@ -107,8 +107,8 @@ pub struct Slots {
     waiting: AtomicUsize,
     /// True if no transaction may wait for a slot any more. Set and read with `latch` held.
     is_shut: AtomicBool,
-    /// Guards only the sleep of threads that wait for a slot. A thread takes it while it holds no
-    /// other latch.
+    /// Guards `is_shut` and the sleep of threads that wait for a slot. A thread takes it while it
+    /// holds no other latch.
     latch: Mutex<()>,
     freed: Condvar,
 }

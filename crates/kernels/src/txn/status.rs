@@ -100,7 +100,7 @@ impl Outcome {
         }
     }
 
-    /// Drops knowledge that is not needed any more (invariant 4).
+    /// Replaces the outcome by a shorter one if there is one (invariant 4).
     pub fn settle(&mut self, log: &(impl DurablePlaces + ?Sized)) {
         match self {
             Outcome::Durable => {}
@@ -207,7 +207,8 @@ impl TxnStatus {
         }
     }
 
-    /// Waits until the state is decided; returns `None` if that takes longer than `at_most`.
+    /// Waits until the state is no longer pending; returns `None` if that takes longer than
+    /// `at_most`.
     pub fn wait(&self, at_most: Duration, log: &(impl DurablePlaces + ?Sized)) -> Option<TxnState> {
         for _ in 0..YIELDS {
             let state = self.state();
