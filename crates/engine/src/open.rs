@@ -6,15 +6,15 @@
 //! reads the control file. Each of these steps relies on the one before. Then the engine opens its
 //! files. Other threads see the database only when the engine is done.
 //!
-//! Names and files are synced, and cached bytes dropped, before they are trusted. A process that
+//! An opening syncs names and files, and drops cached bytes, before it trusts them. A process that
 //! died may have left names and bytes in the page cache only. A later crash of the machine would
 //! lose these, and the commits that were acknowledged on top of them.
 //!
 //! A creation makes all other files first, each durably, and the control file last. A crash during
 //! the creation leaves files without a control file. The next opening begins the creation again if
 //! the files are those of a creation and were never used ([`crate::creation`]). If they were used,
-//! the database has lost its control file, and the opening refuses it. A directory with files of
-//! another program is refused as well.
+//! a database has lost its control file, and the opening refuses the directory. A directory with
+//! files of another program is refused as well.
 
 use crate::control::{self, Control, ControlFile};
 use crate::copy::{Extension, Pace, Target, Unopened, refuse_incomplete};

@@ -349,8 +349,8 @@ impl Options {
         })
     }
 
-    /// Returns the minimum bytes of NVRAM. In fewer bytes a change that splits pages, and the undo
-    /// of that change, do not fit beside the log's own share.
+    /// Returns the minimum bytes of NVRAM. In the paged engine, fewer bytes have no room for a
+    /// change that splits pages, and for the undo of that change, beside the log's own share.
     fn nvram_bytes_min(&self) -> u64 {
         match self.engine {
             EngineOptions::Paged(paged) => 64 * paged.page_bytes as u64,

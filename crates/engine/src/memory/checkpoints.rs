@@ -52,15 +52,16 @@ use std::time::Duration;
 /// later.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Closing takes a checkpoint only if the log that the next opening would read has at least one
-/// byte for this many bytes of rows in memory.
+/// Closing takes a checkpoint only if the log that the next opening would read has at least `1 /
+/// LOG_SHARE` of the bytes that the rows take in memory.
 const LOG_SHARE: u64 = 16;
 
 /// The part of the log that is in no checkpoint.
 #[derive(Debug)]
 pub(crate) struct Uncovered {
-    /// The end of each stream when the last checkpoint was taken or the database was opened.
-    /// Written under `CheckpointSchedule::turn`. Relaxed, because it is a hint.
+    /// The end of each stream that the last checkpoint of this opening has noted (step 2). Before
+    /// that checkpoint: the end of each stream at the opening. Written under
+    /// `CheckpointSchedule::turn`. Relaxed, because it is a hint.
     last: Box<[AtomicU64]>,
     /// True if opening has read records that are in no checkpoint. Relaxed, because it is a hint.
     replayed: AtomicBool,
@@ -131,9 +132,9 @@ impl TakesCheckpoints for Engine {
             self.schedule.share.left(taken);
         }
         if outcome.is_err() {
-            // The next attempt is due after as much new log as lies between two checkpoints, and
-            // not at the next commit. A transaction that finds the log full takes a checkpoint at
-            // once.
+            // The next attempt is due after `checkpoint_bytes` of new log, and not at the next
+            // commit. A transaction that finds the log full does not wait for that, and takes a
+            // checkpoint at once.
             self.set_due(&self.log.streams().iter().map(Stream::reserved).collect::<Vec<_>>());
         }
         // The checkpoint has kept tombstones, and perhaps no later transaction collects them.
@@ -161,8 +162,8 @@ impl Engine {
     /// Waits until no other thread takes a checkpoint, and then takes one if `is_needed` returns
     /// true. Returns whether it took a checkpoint.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<bool> {
-        // In this engine only the commit is counted as a call of the opening, so a writer that
-        // takes a checkpoint needs a visit.
+        // In this engine a write is no call of the opening. So this visit makes closing wait for a
+        // writer that takes a checkpoint.
         let _visit = self.opening.visit()?;
         let _turn = self.schedule.turn.lock();
         let is_needed = is_needed();

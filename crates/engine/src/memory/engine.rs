@@ -5,13 +5,15 @@
 //! 1. A transaction's record is appended after the transaction was validated and before any other
 //!    transaction sees its writes. So a transaction that has seen a write knows the position of the
 //!    writer's record. A record lies in its stream above the records of the same thread that were
-//!    acknowledged before.
+//!    acknowledged as durable before.
 //! 2. A transaction is acknowledged when its record and all its dependencies are as durable as it
 //!    asked. With `LockRelease::AfterDurable` no other transaction has seen its versions before
 //!    that.
-//! 3. After the gate has shut no record is written. Versions whose status is not known stay in
-//!    doubt until the database is opened again. A transaction that has seen such a version is not
-//!    acknowledged.
+//! 3. After the gate has shut no record is written. A transaction that is not durable and hides its
+//!    versions becomes in doubt, and each transaction that finds one of these versions fails. A
+//!    transaction that is pre-committed and not durable stays so, and no transaction that has seen
+//!    its versions is acknowledged as durable. The next opening decides which of these transactions
+//!    committed.
 
 use super::checkpoint::CheckpointFolder;
 use super::checkpoints::Uncovered;
@@ -63,8 +65,8 @@ pub(crate) struct Engine {
     pub(crate) metrics: Metrics,
     /// Feeds that wait for transactions to end.
     pub(crate) feed_wakers: FeedWakers,
-    /// No record with a greater stamp was ever trimmed. A checkpoint raises this (Release) before
-    /// it trims the log; a feed reads it (Acquire) after it has pinned the log.
+    /// No record with a greater stamp was ever trimmed. A checkpoint raises this (AcqRel) before it
+    /// trims the log; a feed or a copy reads it (Acquire) after it has pinned the log.
     pub(crate) trimmed_stamp: AtomicU64,
     writers: Writers,
 }
@@ -142,7 +144,8 @@ impl Committed {
     }
 }
 
-/// A transaction in the log whose versions no other transaction sees before it is durable.
+/// A transaction in the log whose versions no other transaction sees before the transaction is as
+/// durable as it asked.
 #[derive(Debug)]
 pub(crate) struct PendingVersions {
     pub(crate) committed: Committed,
@@ -206,8 +209,8 @@ impl Engine {
         if self.gate.is_shut() { Err(self.poison_error()) } else { Ok(()) }
     }
 
-    /// Fails if no transaction may write: the database is closed or poisoned, or its log has no
-    /// room.
+    /// Fails if the calling thread may not write: the database is closed or poisoned, or the
+    /// thread's stream of the log has no room even after checkpoints.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         self.check_unharmed()?;
@@ -252,8 +255,8 @@ impl Engine {
 
     /// Appends the record of a transaction, if it wrote anything. With early release, or if
     /// `durability` is `Buffered`, other transactions see its writes when this returns. Otherwise
-    /// the call also returns the validated transaction, which the caller ends when the transaction
-    /// is durable ([`Engine::end`]).
+    /// the call also returns the validated transaction. The caller waits until the transaction is
+    /// as durable as it asks, and then passes it to [`Engine::end`].
     pub(crate) fn pre_commit(
         &self,
         running: ActiveTxn,
@@ -378,7 +381,8 @@ impl Closes for Engine {
         let outcome = match self.options.access {
             _ if self.gate.is_shut() => Err(self.poison_error()),
             Access::ReadWrite => self.last_checkpoint(),
-            // A checkpoint would write to the overlay in memory, which is dropped.
+            // A read-only opening writes to an overlay in memory, which is dropped at the end. So a
+            // checkpoint would be lost.
             Access::ReadOnly => Ok(()),
         };
         self.writers.clear();

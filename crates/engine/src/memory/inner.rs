@@ -16,8 +16,9 @@ use std::time::Instant;
 /// Dropping `Inner` closes the database.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
-    /// Guards the catalog (invariant 1 of `database`). Taken before `tables`. No thread waits for a
-    /// transaction while it holds this latch.
+    /// Guards the catalog (invariant 1 of `database`). Taken before `tables`. A thread that holds
+    /// this latch may wait for transactions that commit, but never for a program to end its
+    /// transaction, because the program may need this latch first.
     pub(super) ddl: Mutex<()>,
     pub(super) tables: RwLock<BTreeMap<String, Arc<MemoryTable>>>,
     pub(super) catalog: Arc<Table>,
@@ -26,7 +27,8 @@ pub(crate) struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         // No handle is left to which this could return an error; a program that wants the error
-        // calls `close`. Acknowledged transactions are durable, and recovery does the rest.
+        // calls `close`. Acknowledged transactions are as durable as they asked, and recovery does
+        // the rest.
         let _outcome = self.engine.opening.close(&*self.engine);
     }
 }

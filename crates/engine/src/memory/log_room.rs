@@ -1,13 +1,13 @@
-//! Room in the log. Two kinds of log get room only by checkpoints: a log in NVRAM, which cannot
-//! grow, and a log in files that is longer than `log_hard_bytes`.
+//! Room in the log. Only checkpoints make room in a log in NVRAM, which cannot grow, and in a log
+//! in files that is longer than `log_hard_bytes`.
 //!
 //! Threads of transactions run this code. [`crate::fullness`] says which transactions wait, and for
 //! what. A checkpoint frees all log that existed when it began, whatever transactions are open. So
 //! a transaction that waits for a checkpoint gets room, if its record fits into the log.
 //!
-//! Room for a transaction's record is made before the transaction is validated. During and after
-//! validation its versions are in place and undecided. A checkpoint waits for undecided versions,
-//! so their transaction must not wait for a checkpoint.
+//! Room for a transaction's record is made before the transaction is validated. From its validation
+//! until its end, the transaction's versions may be in place and undecided. A checkpoint waits for
+//! undecided versions, so their transaction must not wait for a checkpoint.
 
 use super::engine::Engine;
 use super::store::ActiveTxn;
@@ -17,7 +17,7 @@ use katydid_wal::{ReserveGuard, Stream};
 
 /// Maximum bytes of a record in addition to its writes: its dependencies.
 const HEAD_BYTES: u64 = 2048;
-/// Bytes of each write in addition to key and value.
+/// Maximum bytes of each write in addition to key and value.
 const WRITE_BYTES: u64 = 16;
 /// Share of a stream in use, in per mille, below which small records need no room set aside. A
 /// record is small if it takes at most one part in [`SMALL`] of the stream. Below this share, the

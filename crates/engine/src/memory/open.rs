@@ -91,7 +91,7 @@ fn open(
         log => log?,
     };
     let streams = log.streams().len() as u16;
-    // If a creation was interrupted, it has already chosen the database's id.
+    // If a creation was interrupted, its log already has the database's id.
     let id = log.id();
     if let Some(control) = &control
         && id != control.get().database

@@ -1,8 +1,10 @@
-//! Restart: recovery reads the last checkpoint, then the log, each on all processors. Recovery
-//! applies the log's records while the log is opened, so the log is read only once.
+//! Restart: recovery reads the last checkpoint, then the log. Recovery applies the log's records
+//! while the log is opened, so the log is read only once.
 //!
-//! The thread that opens the database runs this code, before any other thread can see the store.
-//! `docs/recovery.md` argues why the outcome is correct. Invariants:
+//! The thread that opens the database runs this code. Helper threads on the other processors read
+//! the checkpoint and the log with it, unless the options forbid background threads. No other
+//! thread can see the store before recovery has ended. `docs/recovery.md` argues why the outcome is
+//! correct. Invariants:
 //!
 //! 1. Recovery writes no file. All that it reads is durable, and the log decides which records
 //!    survive (`Log::open_replaying`).
@@ -96,8 +98,8 @@ impl Recovery {
 
     /// Reads checkpoint `number` of a database whose log has `streams` streams. Number 0 means that
     /// the database has no checkpoint, so the log must reach back to its first byte. If the log was
-    /// trimmed although the control file names no checkpoint, then the control file's slot that
-    /// named the checkpoint is damaged.
+    /// trimmed nevertheless, the control file has lost the slot that named a checkpoint, and the
+    /// replay of the log fails.
     pub(super) fn checkpoint(&mut self, folder: &CheckpointFolder, number: u64, streams: u16) -> Result<()> {
         if number == 0 {
             self.from = Some(vec![Lsn::ZERO; usize::from(streams)]);

@@ -65,7 +65,8 @@ impl Users {
 pub(crate) enum Closing {
     /// No transaction uses the table, and none can begin to use it.
     Closed,
-    /// The transactions did not end in time. The table stays open.
+    /// The transactions did not end in time, another thread was trying to drop the table, or the
+    /// database is being closed. The table stays open.
     Busy,
     /// This transaction uses the table, and began to do so on the dropper's own thread.
     Own(TxnId),

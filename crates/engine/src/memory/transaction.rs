@@ -3,8 +3,8 @@
 //!
 //! One thread at a time uses a transaction, which may move between threads. Invariants:
 //!
-//! 1. Each table that a transaction uses counts the transaction as a user until the transaction
-//!    ends.
+//! 1. Each table that a transaction uses counts the transaction as a user until the transaction's
+//!    record is appended, or until the transaction is rolled back.
 //! 2. A failed call leaves the transaction as it was before the call. After a conflict, or after it
 //!    met a version in doubt, the transaction can only roll back.
 //! 3. A commit is acknowledged to the caller after `Engine::acknowledge`. So a transaction that

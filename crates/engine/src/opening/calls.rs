@@ -17,7 +17,7 @@
 //! There is one atomic word for each shard:
 //!
 //! - Value: the two lowest bits are the flags [`CLOSING`] and [`ENDING`], which are never cleared.
-//!   The rest counts calls in flight, in steps of [`CALL`].
+//!   The rest counts calls and visits in flight, in steps of [`CALL`].
 //! - Written by each call when it enters and when it leaves; `refuse` sets the flags. Each of these
 //!   operations is a read-modify-write that acts on the value that it found.
 //! - Read by `drain`, and by the operations that write.
@@ -60,7 +60,7 @@ impl Calls {
         Calls { shards, asleep: Mutex::new(false), left: Condvar::new() }
     }
 
-    /// Counts a call as in flight. Returns `None`, and does not count the call, if one of the flags
+    /// Counts a call or visit as in flight. Returns `None`, and counts nothing, if one of the flags
     /// `refused_by` is set.
     #[inline]
     pub(super) fn enter(&self, refused_by: u64) -> Option<Shard> {
@@ -73,7 +73,7 @@ impl Calls {
         Some(shard)
     }
 
-    /// Counts a call in flight as ended.
+    /// Counts a call or visit in flight as ended.
     #[inline]
     pub(super) fn leave(&self, Shard(shard): Shard) {
         let before = self.shards[shard].fetch_sub(CALL, Ordering::AcqRel);
@@ -95,7 +95,7 @@ impl Calls {
         });
     }
 
-    /// Waits until it has seen each shard once without a call in flight.
+    /// Waits until it has seen each shard once without a call or visit in flight.
     pub(super) fn drain(&self) {
         let mut asleep = self.asleep.lock();
         for shard in &self.shards {

@@ -4,7 +4,8 @@
 //! Runs on the thread of the transaction. Invariants:
 //!
 //! 1. A transaction releases no lock before its commit record has a position in the log. With
-//!    `LockRelease::AfterDurable`, it releases no lock before that record is durable.
+//!    `LockRelease::AfterDurable`, it releases no lock before the log has reached the `Durability`
+//!    of the commit up to the end of that record.
 //! 2. The deferred frees of a committed transaction are made before its locks are released. If a
 //!    free fails, the commit stands, and `unfinished` makes the free later.
 //!
@@ -29,9 +30,9 @@ use std::sync::atomic::Ordering;
 
 impl PagedTransaction {
     /// Appends the commit record and returns its end. The transaction is then committed if the log
-    /// survives up to that end; with early lock release its locks are released. If the call fails,
-    /// the transaction is rolled back. If the log does not take the rollback either, recovery
-    /// undoes the transaction.
+    /// survives up to that end. With early lock release, or if the commit asks only for `Buffered`,
+    /// the call also releases the transaction's locks. If the call fails, the transaction is rolled
+    /// back. If the log does not take the rollback either, recovery undoes the transaction.
     pub(super) fn pre_commit(&mut self) -> Result<Committed> {
         if let Some(cause) = self.failure.clone() {
             self.give_up();
@@ -104,7 +105,8 @@ impl PagedTransaction {
         Ok(Committed { end: self.depends, durability: self.options.durability })
     }
 
-    /// Hands the locks to the thread that waits until the commit is durable and then releases them.
+    /// Hands the locks to the thread that waits until the commit is as durable as it asked, and
+    /// then releases them.
     pub(super) fn release_later(&mut self, committed: Committed) {
         if let Some(locks) = self.locks.take() {
             locks.disown();

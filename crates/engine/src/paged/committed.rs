@@ -19,7 +19,7 @@ impl Committed {
     }
 
     /// Position on which later holders of the locks depend, if the locks are released when the log
-    /// has reached `durability` up to `end`. `None` if `durability` is that of the device: the
+    /// has reached `durability` up to `end`. `None` if `durability` is `Durable`, because the
     /// commit is then durable before its locks are released.
     pub(crate) fn left_behind(&self) -> Option<Lsn> {
         (self.durability != Durability::Durable).then_some(self.end)

@@ -14,9 +14,9 @@
 //! Invariants:
 //!
 //! 1. Pages 0, 1 and 2 and the maps keep their numbers, and all other pages keep their order.
-//! 2. Every page of the new file has the LSN of the last checkpoint's begin record. That LSN is
-//!    above the end of every copy made before the compaction, so an increment to such a copy
-//!    contains every page that is in use.
+//! 2. Every page of the new file except page 0 has the LSN of the last checkpoint's begin record.
+//!    That LSN is above the end of every copy made before the compaction, so an increment to such a
+//!    copy contains every page that is in use.
 //! 3. If a page does not have the bytes that were written, or links to a page not in use, the
 //!    compaction ends with an error and changes nothing.
 //!

@@ -5,8 +5,8 @@
 //! 1. A thread reads or changes the catalog only while it holds `ddl`, and a change is durable
 //!    before `ddl` is released. A thread that holds `ddl` waits for no transaction's lock.
 //! 2. A table in `tables` is in the catalog.
-//! 3. A table is dropped only while the dropping transaction holds its exclusive lock. The lock is
-//!    held until the drop is durable and the handles are marked as dropped.
+//! 3. A table is dropped only while the dropping transaction holds the table's exclusive lock. The
+//!    lock is held until the drop is durable and the handles are marked as dropped.
 
 use crate::CommitStamp;
 use crate::Durability;

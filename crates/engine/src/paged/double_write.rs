@@ -264,9 +264,9 @@ pub(crate) struct DoubleWrite {
 }
 
 impl DoubleWrite {
-    /// Opens the area. Creates the file if it is missing, and allocates its blocks, so that a later
-    /// batch cannot meet a full device. The caller syncs the directory if it creates a database. If
-    /// the area of an existing database is missing, there is nothing to restore.
+    /// Opens the area. If the file is missing or too short, makes it, allocates its blocks, and
+    /// syncs the directory, so that a later batch cannot meet a full device. If the area of an
+    /// existing database is missing, there is nothing to restore.
     pub(crate) fn open(
         directory: &dyn Directory,
         method: Method,

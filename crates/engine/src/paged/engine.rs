@@ -43,12 +43,13 @@ use katydid_wal::{Append, AppendClass, Appended, Dependencies, Durability, Kind,
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A commit that is not durable yet, and the locks that its transaction keeps until then.
+/// A commit that is not yet as durable as it asked, and the locks that its transaction keeps until
+/// then.
 #[derive(Debug)]
 pub(crate) struct PendingLocks {
     pub(crate) committed: Committed,
     pub(crate) locks: TxnLocks,
-    /// Images that views read instead of the transaction's changes until the commit is durable.
+    /// Images that views read instead of the transaction's changes until then.
     pub(crate) images: Option<Arc<TxnImages>>,
 }
 
@@ -84,7 +85,8 @@ pub(crate) struct Engine {
     pub(crate) undo_room: UndoRoom,
     pub(crate) control: ControlFile,
     pub(crate) schedule: CheckpointSchedule,
-    /// Page writes of the next checkpoint. A leaf, used by the thread that does the worker's work.
+    /// Page writes of the next checkpoint. A leaf latch; the thread that does the worker's work
+    /// takes it, and so does a thread that has taken a checkpoint.
     pub(crate) spread: Mutex<Spread>,
     /// LSN of the begin record of the last complete checkpoint. Written (Release) by the thread
     /// that takes the checkpoint, which holds `CheckpointSchedule::turn`; read with Acquire.
@@ -97,7 +99,8 @@ pub(crate) struct Engine {
     /// it; the thread that takes the checkpoint reads and clears it. Relaxed, because this thread
     /// holds `CheckpointSchedule::turn`, which orders the accesses.
     pub(crate) is_rewritten: AtomicBool,
-    /// True if updates are logged with whole values, which feeds need. Feeds set it, and no thread
+    /// True if updates are logged with whole values, which feeds need. The opening sets the flag if
+    /// the options or a consumer ask for whole values. Each feed sets it as well, and no thread
     /// clears it. The flag is a hint: a change that has begun may still be logged without whole
     /// values.
     pub(crate) record_values: AtomicBool,

@@ -23,7 +23,8 @@ pub(crate) struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         // No handle is left that could return an error; a program that wants the error calls
-        // `close`. Acknowledged commits are durable, and the next opening recovers the database.
+        // `close`. Acknowledged commits are as durable as they asked, and the next opening recovers
+        // the database.
         let _outcome = self.engine.opening.close(&*self.engine);
     }
 }

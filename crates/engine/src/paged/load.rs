@@ -23,9 +23,9 @@
 //!    key precedes this record in the log, and undo finds the keys in the table.
 //! 4. A load that is given up frees its tree. If the freeing fails, the next load of the table or
 //!    the next opening frees the tree.
-//! 5. From the begin of a load on, no thread uses a shortcut to a leaf (`tree::shortcuts`) that was
-//!    made before the end of the load. The reason: meanwhile the table has a second tree, and the
-//!    leaves of the tree that is freed keep their bytes.
+//! 5. From the beginning of a load on, no thread uses a shortcut to a leaf (`tree::shortcuts`) that
+//!    was made before the end of the load. The reason: meanwhile the table has a second tree, and
+//!    the leaves of the tree that is freed keep their bytes.
 
 use crate::engine::{Engine as _, EngineLoad, EngineTransaction};
 use crate::error::{Error, Result};

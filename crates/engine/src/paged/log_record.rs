@@ -52,7 +52,8 @@ pub(crate) const PAGES_PER_RECORD: usize = 4096;
 /// State of a transaction in a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The transaction may commit or roll back. It is a loser unless a later record says otherwise.
+    /// The transaction may commit or roll back. Recovery undoes it, unless a later record commits
+    /// or ends it.
     Active,
     /// The transaction has committed. Some of its chains may not be freed yet.
     Committed,

@@ -8,9 +8,9 @@
 //! A transaction that then needs room waits for others to end, at most as long as for a lock. The
 //! waiting transaction fails with `LogFull` at once if the oldest transaction that has written
 //! waits, through locks, for the waiting one. The oldest itself waits at most 20 ms (`AS_OLDEST`).
-//! Every other transaction that waits here waits until the oldest one ends, then until the next
-//! oldest ends. If waits form a cycle, one transaction of the cycle waits here and holds a lock for
-//! which another one waits; the transaction that waits here finds the cycle.
+//! Every other transaction that waits here in effect waits for the end of the oldest one, and then
+//! for the end of the next oldest. If waits form a cycle, one transaction of the cycle waits here
+//! and holds a lock for which another one waits; the transaction that waits here finds the cycle.
 
 use crate::Lsn;
 use crate::error::{Error, Result};

@@ -70,8 +70,8 @@ enum Reach {
 
 #[derive(Debug)]
 pub(super) struct Collector {
-    /// Latches of rank 5. A thread takes one of them while it holds no other latch, and releases it
-    /// before it prunes records.
+    /// Latches of rank 5. A thread holds at most one of them at a time, and releases it before it
+    /// prunes records.
     queues: Box<[CachePadded<Mutex<Queue>>]>,
     keep_tombstones: AtomicUsize,
 }

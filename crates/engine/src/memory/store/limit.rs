@@ -1,10 +1,10 @@
 //! The number of bytes that the store holds, and its limit.
 //!
-//! Any thread runs this code. Each shard takes bytes from `whole` in advance, so that threads do
-//! not contend for one word. Invariant: `whole` is at least the bytes held plus the bytes that
-//! shards have left. `whole` is at most `limit`, so no more than `limit` bytes are held. The
-//! exception is [`Limit::charge`], which never fails: deletes use it, validation uses it for each
-//! record that it makes, and recovery for the rows in the log.
+//! Any thread runs this code. `whole` counts the bytes that are taken from the limit. Each shard
+//! takes bytes in advance, so that threads do not contend for this one word. Invariant: `whole` is
+//! at least the bytes held plus the bytes that shards have left. `whole` is at most `limit`, so no
+//! more than `limit` bytes are held. The exception is [`Limit::charge`], which never fails: deletes
+//! use it, validation uses it for each record that it makes, and recovery for the rows in the log.
 
 use crate::shard::thread_number;
 use crossbeam_utils::CachePadded;
@@ -26,7 +26,7 @@ pub(super) fn shard(count: usize) -> usize {
 pub(super) struct Limit {
     limit: i64,
     piece: i64,
-    /// Bytes that shards have taken from the limit.
+    /// Bytes taken from the limit: those that are held, and those that shards have left.
     whole: CachePadded<AtomicI64>,
     /// Bytes that each shard has left.
     left: Box<[CachePadded<AtomicI64>]>,

@@ -42,7 +42,7 @@ pub(crate) enum FoundIn {
 /// drops. Such rows say nothing about the memory that the database needs. So the limit is compared
 /// with the rows that are left at the end ([`Store::check_limit`]). Before that, the rows of the
 /// checkpoint may take twice the limit, because a checkpoint is taken while transactions run, and
-/// has rows of different moments. The rows in the log are bounded by the length of the log.
+/// has rows of different times. The rows in the log are bounded by the length of the log.
 #[derive(Debug)]
 pub(crate) struct Loader {
     pub(super) settings: Settings,
@@ -121,9 +121,10 @@ impl Loader {
 }
 
 impl Store {
-    /// Removes a table with all its records. The caller ensures that no version in it is pending.
-    /// Transactions that have read the table, or have unvalidated writes in it, fail with a
-    /// conflict.
+    /// Removes a table with all its records. The caller ensures that no transaction uses the table
+    /// any more: a transaction that finds a removed record would look its key up again without end.
+    /// A version may still be pending, because a transaction that hides its versions until it is
+    /// durable no longer uses its tables.
     pub(crate) fn forget(&self, id: TableId) {
         let Some(table) = self.tables.write().remove(&id) else { return };
         table.for_each(|record| {
@@ -138,8 +139,8 @@ impl Store {
     /// version is undecided, the call waits for the version's transaction.
     ///
     /// # Errors
-    /// `Error::Conflict` if a wait takes longer than `at_most`. In this case no row was added, and
-    /// the call can be repeated.
+    /// `Error::Conflict` if a wait takes longer than `at_most`; the call can then be repeated. The
+    /// log's failure, if a version is in doubt. After an error no row was added.
     pub(crate) fn rows(
         &self,
         table: &Table,

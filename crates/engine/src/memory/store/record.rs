@@ -13,8 +13,8 @@
 //!    that timestamp.
 //! 3. No version is put on top of an undecided one: a later writer waits for the status of that
 //!    version, and an earlier writer is refused.
-//! 4. A chain that is `gone` is no longer in any index, and stays empty. A thread that finds such a
-//!    chain looks the key up again.
+//! 4. A chain that is `gone` stays empty, and its record is leaving the index or has left it. A
+//!    thread that finds such a chain looks the key up again.
 
 use super::found::RecoveredVersion;
 pub(crate) use super::value::Value;
@@ -291,7 +291,7 @@ impl Chain {
         Some(self.head.replace(Version { wts: timestamp, rts: timestamp, value, outcome: Outcome::Durable }))
     }
 
-    /// The newest version that is not aborted. An undecided one is an error.
+    /// The newest version that is not aborted. An error if that version is undecided or in doubt.
     pub(super) fn newest(&mut self) -> Result<Option<&Version>, ConflictCause> {
         match self.read(Timestamp::MAX) {
             Ok(version) => Ok(version.map(|version| &*version)),

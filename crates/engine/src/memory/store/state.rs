@@ -171,7 +171,8 @@ impl Store {
 
     /// Notes that a transaction is about to be acknowledged. The transaction has seen or written
     /// versions up to `timestamp` ([`Validated::seen_to`]). A transaction that begins to read from
-    /// now on sees these versions. If no transaction is acknowledged, no old version is collected.
+    /// now on sees these versions. No version that was replaced after the last acknowledged
+    /// timestamp is collected.
     pub(crate) fn acknowledge(&self, timestamp: Timestamp) {
         self.slots.acknowledge(timestamp);
     }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 pub(crate) struct Table {
     pub(super) id: TableId,
     pub(super) index: Index,
-    /// The table's name, for errors. A leaf latch; set when the table gets its handle and when it
-    /// is renamed.
+    /// The table's name, for errors, under a leaf latch. The name is set when a handle of the table
+    /// is made, and when the table is renamed.
     name: Mutex<Arc<str>>,
 }
 

@@ -4,9 +4,9 @@
 //! One thread at a time uses a transaction, which may move between threads. Invariants:
 //!
 //! 1. The transaction remembers everything that it has seen of other transactions: in `reads` (the
-//!    version of a record, or the absence of a version), in `passed` (intervals without other
-//!    keys), or in the `expected` of a write. A transaction that only reads needs none of these,
-//!    because nothing below its bound changes.
+//!    version of a record, or the absence of a version), in `passed` (intervals without keys other
+//!    than those of `reads`), or in the `expected` of a write. A transaction that only reads needs
+//!    none of these, because nothing below its bound changes.
 //! 2. `depends` has the position of each transaction whose version was seen and that is not durable
 //!    yet.
 //! 3. A writing transaction waits only for transactions with lower timestamps. Each wait is without

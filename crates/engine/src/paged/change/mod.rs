@@ -16,8 +16,8 @@
 //!
 //! Invariants:
 //!
-//! 1. A part is applied to a page only if the page's LSN is below the record's. The page then gets
-//!    the record's LSN.
+//! 1. Redo applies a leaf change or a part to a page only if the page's LSN is below the record's.
+//!    After each change, first or repeated, the page has the record's LSN.
 //! 2. First execution and redo call one function: [`apply_part`] for parts, [`apply_leaf`] for leaf
 //!    changes. So after redo a page holds what it held when the record was written.
 //! 3. Decoders accept any payload: garbage results in [`Malformed`], never in a panic, nor in an

@@ -4,9 +4,9 @@
 //! reads durable records in order, and returns a transaction when it reads the commit record
 //! (`assemble`).
 //!
-//! A feed's position is the first record of the oldest transaction that had not ended, or the end
-//! of the records read if there is none. So a feed that begins there reads all of each transaction
-//! that commits later.
+//! A feed's position is the first record of the oldest transaction whose end the feed has not read
+//! yet, or the end of the records read if there is no such transaction. So a feed that begins there
+//! reads all of each transaction that commits later.
 //!
 //! **Where a feed begins.** `Oldest`: a log that was trimmed may begin in the middle of
 //! transactions. Such transactions ended below the begin record of the last checkpoint, because
@@ -40,7 +40,7 @@ pub(crate) struct PagedFeed {
     follower: Follower,
     assembler: Assembler,
     /// Commits up to this stamp were returned, have nothing to return, or lie before the feed's
-    /// begin.
+    /// beginning.
     stamp: CommitStamp,
     /// The error of a record that the assembler did not take. The feed returns only this error from
     /// then on, because a later transaction might lack the record.
@@ -52,7 +52,7 @@ impl Engine {
     pub(crate) fn changes(&self, from: &ChangesFrom, names: HashMap<TableId, Arc<str>>) -> Result<PagedFeed> {
         self.check_open()?;
         self.record_values.store(true, Ordering::Release);
-        // The pin keeps the log from being trimmed until the begin is found.
+        // The pin keeps the log from being trimmed until the feed's beginning is found.
         let pin = self.whole_log.pin_all(u64::MAX);
         let start = pin.from()[0];
         let (stamp, from) = match from {
@@ -94,8 +94,8 @@ impl Engine {
         Ok(last)
     }
 
-    /// Returns the begin of a feed of later commits: the stamp above which they lie, and the
-    /// position from which their records are read.
+    /// Returns the beginning of a feed of later commits: the stamp above which these commits lie,
+    /// and the position from which their records are read.
     fn now(&self) -> Result<(CommitStamp, Lsn)> {
         let below = self.log.barrier();
         let oldest = self.active.oldest_of_all().map(|(_, first)| first);

@@ -24,7 +24,7 @@ pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
 }
 
 /// Returns the shortest key that is above `left` and not above `right`, to separate two leaves.
-/// `left < right` is required; if it does not hold, `right` is returned.
+/// `left < right` is required; otherwise the result is a prefix of `right` that separates nothing.
 pub(crate) fn separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
     &right[..right.len().min(shared(left, right) + 1)]
 }

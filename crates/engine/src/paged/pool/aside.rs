@@ -1,4 +1,5 @@
-//! The limit of the pool's memory besides the frames: a part of the cache's size.
+//! The limit of the memory that the pool counts besides its frames, such as tables' maps to leaves:
+//! a part of the cache's size.
 //!
 //! Any thread may run this code. Memory is counted from its allocation until its [`Aside`] is
 //! dropped, which may be after the pool was dropped.

@@ -1,10 +1,10 @@
 //! Making room: a second-chance clock over clean unpinned frames.
 //!
 //! Order of preference: a spare frame; a new frame below the limit; the frame of a page that was
-//! written back because it was cold; a frame that the clock finds. When the clock meets mostly
-//! dirty pages, the cold ones among them are written back in one batch, and their frames are tried
-//! next. If no frame is found this way, the pool grows over its limit by one frame (invariant 6 of
-//! the pool). The pool shrinks when frames can be given up again.
+//! written back lately; a frame that the clock finds. When the clock meets mostly dirty pages, the
+//! cold ones among them are written back in one batch, and their frames are tried next. If no frame
+//! is found this way, the pool grows over its limit by one frame (invariant 6 of the pool). The
+//! pool shrinks when frames can be given up again.
 
 use super::frame::Frame;
 use super::{Pool, SHARDS};
@@ -16,7 +16,8 @@ use std::sync::atomic::Ordering;
 /// Maximum number of frames examined in a clock step, which bounds how long a shard's latch is
 /// held.
 const STEP: usize = 32;
-/// Number of frames that are examined before cold dirty pages are written back.
+/// Number of examined frames from which on half a batch of cold dirty pages is enough to be written
+/// back.
 const PATIENCE: usize = 512;
 /// Number of rounds of writing back before the pool grows.
 const ROUNDS: usize = 3;

@@ -105,7 +105,8 @@ impl Leaf {
         self.entries.insert(at, Entry { prefix: prefix(&record.key), record, gap });
     }
 
-    /// Removes the entry at `at`, whose key was last found absent at `rts`.
+    /// Removes the entry at `at`. No key may be inserted at its place at a timestamp below `rts`,
+    /// which `Chain::take_out` returned.
     pub(super) fn remove(&mut self, at: usize, rts: Timestamp) {
         let entry = self.entries.remove(at);
         self.gap(at).raise(entry.gap.rts().max(rts));
@@ -116,8 +117,8 @@ impl Leaf {
         self.top.raise(empty.top.rts());
     }
 
-    /// Splits the leaf so that `key` can be added at index `at`. Returns the lower fence of the
-    /// leaf above, and that leaf.
+    /// Splits the leaf to make room for `key`, which belongs at index `at`. Returns the lower fence
+    /// of the leaf above, and that leaf.
     pub(super) fn split(&mut self, at: usize, key: &[u8]) -> (Vec<u8>, Leaf) {
         if at == self.entries.len() {
             // The full leaf stays full, so keys that are inserted in ascending order fill their

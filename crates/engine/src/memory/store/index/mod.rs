@@ -1,11 +1,11 @@
 //! The index of a table: the table's keys in order and by hash.
 //!
 //! Any thread runs this code. The directory maps lower fences to leaves; the first leaf begins at
-//! the empty key. A thread takes the directory's latch exclusively only to split a full leaf or to
-//! join an empty one with its neighbour. A thread that holds a leaf's latch holds the directory's
-//! latch shared. No thread waits for a transaction under these latches. These latches have rank 6.
-//! A thread takes them in this order: the directory's, one leaf's, one shard's of the hash table,
-//! one chain's.
+//! the empty key. A thread takes the directory's latch exclusively only to split a full leaf, to
+//! join an empty leaf with its neighbour, or to put in the leaves of a loaded table. A thread that
+//! holds a leaf's latch holds the directory's latch shared. No thread waits for a transaction under
+//! these latches. These latches have rank 6. A thread takes them in this order: the directory's,
+//! one leaf's, one shard's of the hash table, one chain's.
 
 mod fence;
 mod leaf;
@@ -202,8 +202,8 @@ impl Index {
         }
     }
 
-    /// Adds to `out` those records of an interval that lie in its lowest leaf. Also raises the read
-    /// timestamps of those gaps of the leaf that lie in the interval to at least `rts`. The call
+    /// Adds to `out` those records of an interval that lie in the lowest leaf of the interval. Also
+    /// raises the `rts` of the leaf's gaps that overlap the interval to at least `rts`. The call
     /// does both under one latch, so each key is either found now, or inserted only at a later
     /// timestamp.
     pub(super) fn pass(

@@ -1,10 +1,10 @@
 //! The records of a table by their keys, for lookups of one key: a hash table in shards.
 //!
 //! A thread that changes the entry of a key holds the latch of the key's leaf exclusively, except
-//! while recovery loads the table. So the hash table and the ordered index have the same keys
-//! whenever the leaf's latch is free. (A thread takes the latch of a shard after that of a leaf,
-//! and before that of a chain.) Entries are in an array with open addressing, so a lookup misses
-//! the cache once in the array and once at the record.
+//! while recovery loads the table. So after recovery, whenever a leaf's latch is free, the hash
+//! table and the leaf agree on the keys of the leaf's interval. (A thread takes the latch of a
+//! shard after that of a leaf, and before that of a chain.) Entries are in an array with open
+//! addressing, so a lookup misses the cache once in the array and once at the record.
 
 use super::super::found::{Bytes, RecoveredVersion, loaded_bytes};
 use super::super::record::Record;

@@ -435,8 +435,8 @@ fn recovery_keeps_the_newest_of_each_key_whatever_the_order() {
     assert_eq!(store.used(), 0);
 }
 
-/// A checkpoint is taken while transactions run, and has rows of different moments. So it may have
-/// more rows than the database ever had at one moment.
+/// A checkpoint is taken while transactions run, and has rows of different times. So it may have
+/// more rows than the database ever had at one time.
 #[test]
 fn rows_that_the_log_removes_do_not_count_against_the_limit() {
     type Found = ([u8; 8], Option<Vec<u8>>, Timestamp);
