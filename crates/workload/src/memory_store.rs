@@ -1,5 +1,5 @@
-//! A store in memory for the tests of this crate: one map under a mutex, which a transaction holds
-//! from its beginning to its end, so that histories are trivially serializable. If a commit has a
+//! A store in memory for the tests of this crate: one map under a mutex. A transaction holds the
+//! mutex from its beginning to its end, so histories are trivially serializable. If a commit has a
 //! callback, a later `poll` or `wait_below` acknowledges the commit. Commits of a client are
 //! acknowledged in order.
 

@@ -28,7 +28,8 @@ pub struct Run {
     pub log_bytes: u64,
     /// Number of times that a transaction met a conflict and was run again.
     pub conflicts: u64,
-    /// Number of times that an append found no prepared segment and was tried again.
+    /// Number of times that an append to the log alone found no prepared segment and was tried
+    /// again; 0 in a run on a database.
     pub refused: u64,
     /// Form of the log's NVRAM.
     pub nvram: Option<Form>,

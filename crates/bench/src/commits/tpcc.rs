@@ -1,11 +1,11 @@
 //! Runs a case on the paged engine over a log of any kind: TPC-C's NewOrder and Payment, half each
 //! ([`Work::Pair`]), or updates of single keys ([`Work::Updates`]).
 //!
-//! 1. There is one database for each device of a log in files, and one for each kind of log in
-//!    NVRAM (and for each number of entries of its ring, if the case sets one). The first case that
-//!    needs a database loads it. When runs have added more than [`GROWN_MAX`] orders, the next case
-//!    loads the database anew. Each run opens the database anew, with the case's delay. The
-//!    database's files are on the folder's device; its log is on the device or NVRAM of the case.
+//! 1. There is one database for each device of a log in files. For logs in NVRAM there is one
+//!    database for each kind of log and each number of entries. The first case that needs a
+//!    database loads it. When runs have added more than [`GROWN_MAX`] orders, the next case loads
+//!    the database anew. Each run opens the database anew, with the case's delay. The database's
+//!    files are on the folder's device; its log is on the device or NVRAM of the case.
 //! 2. A checkpoint before each run makes room in a log in NVRAM. The log must be large enough for
 //!    one run.
 //! 3. After every run of TPC-C the standard's conditions must hold, and there must be as many

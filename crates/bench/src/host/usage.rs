@@ -1,7 +1,7 @@
-//! Resources that the process has used, as the kernel counts them, for all threads including those
-//! that have ended; and resources of the whole machine. Other processes take processor time that
-//! this process could use. [`Usage::others`] is that time, so that this loss is not mistaken for
-//! waiting.
+//! Resources that the process has used, as the kernel counts them, and busy processor time of the
+//! whole machine. The process's resources include those of threads that have ended. Other processes
+//! take processor time that this process could use. [`Usage::others`] is that time, so that this
+//! loss is not mistaken for waiting.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;

@@ -11,7 +11,7 @@ use katydid_manycore::ring_bytes;
 use katydid_wal::{FileOptions, HEADER_BYTES, InserterKind, InserterSettings};
 use std::path::PathBuf;
 
-/// Maximum bytes of a record that is not split.
+/// Maximum bytes of a record that is not split, in a ring of at least 512 KiB.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
 /// Flags of `lab log-insert` and `lab manycore run`. A given list replaces the sweep's own list,

@@ -11,10 +11,10 @@
 //! 1. A look asks the inserter how far the log is filled, as the leader of a write does, and
 //!    compares the answer with the reserved frontier as it was before the question.
 //! 2. A standstill begins with the first look that finds the frontier at a position with reserved
-//!    bytes beyond it. It ends with the first look that finds the frontier elsewhere, or nothing
-//!    reserved beyond it. A measured standstill is therefore too long or too short by at most one
-//!    interval between looks, and standstills shorter than an interval are mostly not seen. The
-//!    mean interval is reported.
+//!    bytes beyond it. The standstill ends with the first look that finds the frontier elsewhere,
+//!    or no reserved bytes beyond the frontier. A measured standstill is therefore too long or too
+//!    short by at most one interval between looks, and standstills shorter than an interval are
+//!    mostly not seen. The mean interval is reported.
 //! 3. While all appenders wait for room in the log, no thread looks. A standstill goes on during
 //!    that time, because the frontier does not move.
 

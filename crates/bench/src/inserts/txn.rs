@@ -106,10 +106,10 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     };
     let options = Options {
         reserve_bytes: 0,
-        // With an I/O unit, the run-ahead limit is half of the ring instead of a quarter, so that
-        // reservations can lead the filled frontier by several of the ranges (`hop_bytes`) over
-        // which GRASSHOPPER's tracker hops. With an I/O unit and `pipelined`, the syncer writes
-        // when the unit is full or the time of `fill` is over, as ELEDA's flusher does.
+        // With an I/O unit, the run-ahead limit is half of the ring instead of a quarter.
+        // Reservations can then lead the filled frontier by several of the ranges (`hop_bytes`)
+        // over which GRASSHOPPER's tracker hops. With an I/O unit and `pipelined`, the syncer
+        // writes when the unit is full or the time of `fill` is over, as ELEDA's flusher does.
         run_ahead_bytes: case.ring_bytes / if stage.io_unit.is_some() { 2 } else { 4 },
         method: stage.method.method(),
         ..case.options(inserter).map_files(|files| FileOptions {

@@ -90,7 +90,7 @@ impl Load {
 
     /// Calls `happen`. Returns the time from the return of `happen` to the first acknowledgement of
     /// a commit that was begun after that return. Acknowledgements of earlier commits do not count,
-    /// because they may have been on their way.
+    /// because they may already have been on their way to the clients.
     pub fn gap_after(&self, happen: impl FnOnce() -> Result<()>) -> Result<Duration> {
         self.shared.is_watched.store(true, Ordering::Relaxed);
         happen()?;

@@ -101,7 +101,8 @@ impl Servers {
         running.ok_or_else(|| Failure::failed(format_args!("server {id} does not run")))
     }
 
-    /// Number of durable writes and syncs of a server's log since the server was started.
+    /// Number of durable writes, syncs and preparations on a server's device since the server was
+    /// started.
     pub fn syncs(&mut self, id: u64) -> Result<u64> {
         let running = self.running(id)?;
         if let Some(input) = &mut running.input {

@@ -13,7 +13,7 @@ pub struct Run {
     /// Number of acknowledged transactions.
     pub commits: u64,
     pub seconds: f64,
-    /// Nanoseconds from the call of commit to its acknowledgement.
+    /// Nanoseconds from the call of commit to the acknowledgement.
     pub times: Histogram<u64>,
     /// Times that the paper's client library counts; `None` with Raft.
     pub client: Option<ClientTimes>,

@@ -25,7 +25,8 @@ use std::time::Duration;
 pub const LISTENS: &str = "listens at ";
 /// A line that asks a server for the number of its syncs.
 pub const ASK: &str = "syncs?";
-/// Words before the number in the answer: the durable writes and syncs of the log so far.
+/// Words before the number in the answer: the delayed calls so far, which are durable writes, syncs
+/// and preparations.
 pub const SYNCS: &str = "syncs: ";
 /// Minimum delay, because a delayed directory counts syncs only if it delays them.
 const DELAY_MIN: Duration = Duration::from_nanos(1);

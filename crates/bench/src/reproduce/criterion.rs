@@ -8,8 +8,9 @@
 //! 2. A test in the module `papers` judges these numbers of every criterion. The paper's numbers
 //!    must give [`Verdict::Same`], and the counter-example's numbers [`Verdict::Another`].
 //! 3. A decided answer needs at least [`ROUNDS_MIN`] rounds. The answer is [`Answer::NotDecided`]
-//!    if there are fewer rounds, if a round lacks a row that the claim needs (for example, because
-//!    a quick run leaves out a number of threads), or if the interval crosses a bound.
+//!    in three cases: there are fewer rounds; a round lacks a row that the claim needs; the
+//!    interval crosses a bound. A row is missing, for example, if a quick run leaves out a number
+//!    of threads.
 //! 4. An answer from simulated rows is decided only if it is the same for every machine within the
 //!    simulator's stated error. If not, it is [`Answer::WithinError`].
 

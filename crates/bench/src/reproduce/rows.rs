@@ -19,7 +19,8 @@ pub struct Chosen<'a> {
 }
 
 impl Rows {
-    /// Reads the output of `table::csv`. Lines with missing fields are left out.
+    /// Reads the output of `table::csv`. Lines with more or fewer fields than the header are left
+    /// out.
     pub fn parse(text: &str) -> Rows {
         let mut records = records(text).into_iter();
         let Some(head) = records.next() else { return Rows::default() };

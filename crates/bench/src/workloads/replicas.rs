@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Maximum time of a commit, longer than an election.
 const WAIT: Duration = Duration::from_secs(60);
-/// Number of commits in flight of each loading thread. Each commit in flight needs a connection.
+/// Number of commits in flight of each loading thread.
 const LOAD_IN_FLIGHT: usize = 32;
 /// Number of rows that one call deletes or counts.
 const ROWS: u32 = 5_000;

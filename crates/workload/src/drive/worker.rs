@@ -1,9 +1,9 @@
 //! One worker thread plans, runs and commits requests, and records the latencies of their
 //! acknowledgements.
 //!
-//! Callbacks of commits write into the thread's [`Sink`]. The callbacks run on this thread; with
-//! some stores they run on other threads. The watching thread takes the latencies out of the sink
-//! from time to time, so a latch protects them. The latch is rarely contended.
+//! Callbacks of commits write into the thread's [`Sink`]. It depends on the store whether the
+//! callbacks run on this thread or on other threads. The watching thread takes the latencies out of
+//! the sink from time to time, so a latch protects them. The latch is rarely contended.
 
 use super::LatencyFrom;
 use super::pacing::Pacing;
@@ -186,8 +186,8 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
         self.those_with_tickets()
     }
 
-    /// Repeats the refused requests that have tickets, because other requests depend on those
-    /// tickets.
+    /// Repeats the refused requests that have tickets, because the workload may need an
+    /// acknowledgement of each ticket.
     fn those_with_tickets(&mut self) -> Result<(), StoreError> {
         while let Some(refused) = self.sink.take_refused() {
             if let Some(ticket) = refused.ticket {

@@ -24,7 +24,7 @@ pub struct AcknowledgedCounter {
     /// Threads store the frontier under `latch` only; all threads load it. `acknowledge` stores it
     /// with SeqCst, which includes Release, and `acknowledged` loads it with Acquire. So a thread
     /// that finds a number acknowledged also sees the effects of the transaction that had this
-    /// number. (The synchronization in the store may ensure that already.)
+    /// number. (The database under test may ensure that already.)
     frontier: AtomicU64,
     flags: Box<[AtomicBool]>,
     latch: Mutex<()>,

@@ -6,7 +6,7 @@
 //! the curve `x^-skew` between 1/2 and `items + 1/2` by inverting the curve's integral. If the
 //! point also lies in the part of the area that belongs to the nearest item, which is nearly always
 //! the case, the generator takes this item. Otherwise the generator draws again. The proportions
-//! are therefore exact, the generator needs neither tables nor sums, and 10^10 items cost no more
+//! are therefore exact. The generator needs neither tables nor sums, and 10^10 items cost no more
 //! than 10 items. (YCSB's generator, after Gray et al., SIGMOD 1994, is exact for the first two
 //! items only and needs a skew below 1.)
 

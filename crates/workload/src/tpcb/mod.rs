@@ -2,13 +2,13 @@
 //! and flush pipelining.
 //!
 //! A transaction adds an amount to an account, to a teller and to the teller's branch, and inserts
-//! a note into the history. After any number of transactions the balances of all branches, of all
-//! tellers and of all accounts and the amounts in the history therefore have the same sum. A
+//! a note into the history. Four sums are therefore equal after any number of transactions: the
+//! balances of all branches, of all tellers and of all accounts, and the amounts in the history. A
 //! difference shows a lost, repeated or torn transaction ([`Totals`]).
 //!
-//! As in the benchmark, a branch has 10 tellers; the account belongs to the teller's own branch in
-//! 85 of 100 transactions and to another branch in the rest; amounts lie between -999,999 and
-//! 999,999; rows have 100 bytes, and notes 50 bytes. Three things differ:
+//! As in the benchmark, a branch has 10 tellers. In 85 of 100 transactions the account belongs to
+//! the teller's own branch, in the rest to another branch. Amounts lie between -999,999 and
+//! 999,999. Rows have 100 bytes, and notes 50 bytes. Three things differ:
 //!
 //! 1. The number of branches does not follow the rate, and the number of accounts of a branch can
 //!    be chosen, while the benchmark has 100,000.

@@ -1,5 +1,5 @@
-//! TPC-C: a wholesale supplier's orders, payments and deliveries. The report on NV-Logging measures
-//! its log with this workload, and ELEDA (6.4.3) compares its log with logs in NVRAM.
+//! TPC-C: a wholesale supplier's orders, payments and deliveries. The report on NV-Logging and
+//! ELEDA (6.3.3) measure their logs with this workload.
 //!
 //! There are the nine tables of the standard and two indexes: customers by last name, and orders by
 //! customer. Population, mix, non-uniform choices, remote warehouses and the one percent of

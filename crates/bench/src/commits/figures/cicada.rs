@@ -192,8 +192,8 @@ fn grouped(case: &Case, choice: &Choice) -> Case {
     }
 }
 
-/// The case without groups. Old versions are kept only for open transactions, by their timestamps
-/// (section III-C).
+/// The case without groups. An old version is kept only while the timestamp of an open transaction
+/// lets that transaction read it (section III-C).
 fn single(case: &Case) -> Case {
     Case {
         sync: SyncKind::PerCommit,

@@ -99,8 +99,9 @@ modifying!(AtomicU64, u64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetc
 modifying!(AtomicUsize, usize, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 
 impl AtomicU32 {
-    /// Loads the value at no cost. The simulated operating system calls this before it lets the
-    /// caller sleep; no other thread runs in between.
+    /// Loads the value at no cost. The simulated operating system looks at the value in this way
+    /// before it lets a thread sleep on the word. No other thread runs between the look and the
+    /// sleep.
     pub(super) fn peek(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }

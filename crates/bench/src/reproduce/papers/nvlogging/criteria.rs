@@ -1,5 +1,5 @@
-//! Claims of the report on NV-Logging about its figures, with its numbers and the systems that a
-//! claim must reject.
+//! Claims of the report on NV-Logging about its figures, with the report's numbers and the systems
+//! that a claim must reject.
 //!
 //! Pure functions. The report has pictures and few numbers; rates are estimates that agree with its
 //! text.
