@@ -26,16 +26,17 @@ pub(crate) enum PausePoint {
     /// Paged engine: the flusher has said that a page is being written back, and not yet that it is
     /// clean. Holds the flusher's mutex, and the page's latch in shared mode.
     FlushBegun,
-    /// Either engine: a record is about to be appended. Holds the latches of the pages that it
-    /// changes, or, in the memory engine, nothing.
+    /// Either engine: a record is about to be appended. In the paged engine the thread holds the
+    /// latches of the pages that the record changes, and the slot of the record's transaction. In
+    /// the memory engine it holds nothing.
     Append,
     /// Either engine: a record was appended. Holds the latches that it held at
     /// [`PausePoint::Append`], and, in the paged engine, the log's session. In the memory engine
     /// the versions are still pending.
     Appended,
     /// Paged engine: a thread that opens a view is about to raise the clock of views or has raised
-    /// it; this thread holds the latch of the list of open views. Or a committing thread has read
-    /// this clock; it holds the latch of its transaction's images.
+    /// it; this thread holds the latch of the list of open views. Or a thread that makes a commit
+    /// visible to views has read this clock; it holds the latch of the transaction's images.
     Stamped,
     /// Paged engine: a checkpoint has captured the active transactions and the dirty pages. Holds
     /// `CheckpointSchedule::turn`.

@@ -111,7 +111,8 @@ impl Session {
     /// call does not return while each callback makes another commit.
     ///
     /// # Errors
-    /// `Error::Closed` if the database was closed. The callbacks have run all the same.
+    /// `Error::Closed` if the database was closed; `Error::Poisoned` if a bug has shut it off. The
+    /// callbacks have run all the same.
     ///
     /// # Panics
     /// If a callback panics. The callbacks behind it stay pending.

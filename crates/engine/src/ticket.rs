@@ -34,7 +34,7 @@ pub(crate) struct Ticket {
 
 /// An open engine, as sessions and commit futures use it and keep it open.
 pub(crate) trait OpenEngine: Send + Sync {
-    /// Fails if the database was closed.
+    /// Fails if the database was closed. The paged engine also fails if a bug has shut it off.
     fn check_open(&self) -> Result<()>;
     /// Returns an empty queue of commits.
     fn completions(&self) -> Completions<(PendingCallback, Timestamp)>;

@@ -29,8 +29,9 @@
 //!    locked for update after the interval.
 //!
 //! Fetches grow from one entry to [`BATCH_MAX`]: a caller that takes only the first entry locks no
-//! more than that entry. If the caller says how many entries it will take, the first fetch gets all
-//! of them. After a write of the transaction to the table, fetches begin with one entry again.
+//! more than that entry. If the caller says how many entries it will take, a fetch gets all of
+//! them, up to [`BATCH_MAX`]. After a write of the transaction to the table, fetches begin with one
+//! entry again.
 
 use crate::Lsn;
 use crate::direction::Direction;

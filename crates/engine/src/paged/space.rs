@@ -68,8 +68,8 @@ pub(crate) fn check_file(file: &dyn File, place: &str, database: Id, page_bytes:
     let name = || FILE_NAME.to_owned();
     let found: FilePage = match file_page::decode(&page[..read]) {
         Some(decoded) => decoded?,
-        // A page of zeros, or a short file, is taken for a damaged file of this database. Any other
-        // content belongs to another program.
+        // A page of zeros, or an empty file, is taken for a damaged file of this database. Any
+        // other content without the magic belongs to another program.
         None if page[..read].iter().all(|byte| *byte == 0) => {
             return Err(PageFault { page: PageId::NONE, reason: FaultReason::Zero }.into());
         }

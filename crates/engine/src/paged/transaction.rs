@@ -9,8 +9,9 @@
 //! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it
 //!    can only roll back.
 //! 3. `depends` is at least the commit end of every transaction whose writes this one has seen or
-//!    replaced and whose commit may not be durable. The records of a transaction that writes lie
-//!    above `depends`, so a wait for its own commit record includes the commits that it depends on.
+//!    replaced and whose commit may not be durable. The commit record of a transaction that writes
+//!    lies above `depends`, so a wait for that record includes the commits that the transaction
+//!    depends on.
 //! 4. A transaction whose changes can neither be committed nor undone keeps its locks until the
 //!    changes can be undone (`unfinished`). After the gate has shut, it keeps the locks until the
 //!    database is opened again.
@@ -131,7 +132,7 @@ impl PagedTransaction {
 
     // ---- the steps
 
-    /// Fails if the transaction can only roll back.
+    /// Fails if the transaction can only roll back, or if the database was closed or shut off.
     pub(crate) fn check(&self) -> Result<()> {
         self.inner.engine.check_open()?;
         match &self.failure {

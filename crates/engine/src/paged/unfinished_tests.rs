@@ -98,7 +98,8 @@ fn a_rollback_that_met_a_read_error_is_done_when_its_keys_are_wanted() {
     let (database, table) = open(&device);
     fill(&database, &table);
     half_rolled_back(&device, &database, &table);
-    // The page is cached and can be read, but its key cannot be locked, and the error says why.
+    // The key cannot be locked, because the rollback still cannot read the key's page. The error
+    // says so.
     let refused = database.get(&table, key(0)).expect_err("its page cannot be read");
     assert!(is_device_error(&refused), "{refused}");
     assert!(!refused.is_retryable());
@@ -166,7 +167,7 @@ fn a_commit_that_could_not_free_what_it_let_go_of_does_not_keep_the_log() {
     txn.commit().expect("the commit stands");
     assert!(unended(&database), "the test shows nothing");
     device.heal();
-    // The loop logs three times as much as the log may hold.
+    // The loop logs several times as much as the log may hold.
     for number in 0..12_000u32 {
         database.put(&table, key(number % 600), [number as u8; 200]).expect("nothing keeps the log");
         database.run_background();

@@ -1,5 +1,5 @@
-//! A directory with two [pause points](super) in every call: one at the beginning of the call, and
-//! one after its return.
+//! A directory with two [pause points](super) in every call except `describe`, `len`, `method` and
+//! `alignment`: one at the beginning of the call, and one after its return.
 
 use super::{PausePoint, at};
 use katydid_device::nvram::{NvRegion, Persistence};

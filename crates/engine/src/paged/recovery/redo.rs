@@ -44,7 +44,8 @@ const THREADS_MAX: usize = 16;
 /// Number of neighbouring pages that belong to one applier, so that it reads them with one call.
 const NEIGHBOURS: u64 = 16;
 
-/// Value of `Deal::applier` for a record that concerns every applier.
+/// Value of `Deal::applier` for a record whose pages belong to several appliers. All appliers look
+/// at such a record.
 const ALL_APPLIERS: u32 = u32::MAX;
 
 struct Deal {

@@ -42,7 +42,7 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Reads the pages below `pages`, except those that are `unfit`.
+    /// Reads the pages below `pages`, except those that are `unfit` or marked as free.
     pub(super) fn of(pool: &Pool, pages: u64, unfit: &HashSet<PageId>) -> Result<Survey> {
         let used = InUse::read(pool, pages)?;
         let (mut leaves, mut unsure): (Vec<(TableId, Leaf)>, _) = (Vec::new(), Vec::new());

@@ -3,8 +3,10 @@
 //!
 //! A chain is written from its end to its front. So each page is filled once, with the link to the
 //! next page already known. One record marks a group of pages as in use and has their contents. The
-//! record belongs to the transaction and is undone by freeing the pages. A chain is read without a
-//! latch on the leaf, because the caller's lock on the key keeps the chain from being freed.
+//! record belongs to the transaction and is undone by freeing the pages; the records of a bulk load
+//! are never undone (`load`). A chain is read without a latch on the leaf, because the caller's
+//! lock on the key keeps the chain from being freed. A view has no lock, so after the read it looks
+//! for an image of the value (`views::view`).
 
 use super::handle::{Pages, Tree, corrupt};
 use super::structure::{RecordFor, Structure};

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const PAGE_BYTES: usize = 4096;
 pub(super) const DATABASE: Id = Id::new(0xDA7A);
 
-/// A log that only counts. Its records are 10 bytes long, at multiples of 10.
+/// A log that only counts. Its records are 10 bytes long, one directly after another.
 #[derive(Debug)]
 pub(super) struct CountingLog {
     reserved: AtomicU64,
