@@ -1,5 +1,5 @@
-//! Workloads under load. Each workload is loaded, run durably, checked, and reported with the rates
-//! of the raw device.
+//! Workloads under load. Each workload is loaded, run, checked, and reported with the rates of the
+//! raw device.
 
 mod hlog;
 pub mod insert;

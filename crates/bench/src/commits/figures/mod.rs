@@ -1,7 +1,8 @@
 //! The papers' figures: the settings that each figure varies, and the results of the paper.
 //!
-//! Pure functions. There is one file for each paper. A list of the command line replaces the
-//! figure's own list. `check` refuses a list for a setting that the figure does not vary.
+//! Pure functions. There is one file for each paper, and file `systems` for ELEDA's figures that
+//! compare whole systems. A list of the command line replaces the figure's own list. `check`
+//! refuses a list for a setting that the figure does not vary.
 
 mod aether;
 pub mod cicada;

@@ -1,4 +1,4 @@
-//! The experiments, in one file for each paper.
+//! The experiments, in one folder for each paper.
 //!
 //! Pure functions. Criteria are about shapes: which system is ahead, what grows, what stands still.
 //! The report also prints our lead over the paper's best system, which does not affect the verdict.
