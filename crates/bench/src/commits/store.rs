@@ -1,10 +1,10 @@
 //! Runs a case on the store, with the driver of the workload crate.
 //!
 //! 1. One database serves all cases with the same engine and the same kind and device of log. It is
-//!    opened anew for each case with the case's options. Rows that are only read or updated are
-//!    loaded once, without added delay, before the first case that needs them. A run inserts rows
-//!    into a table of its own. This table is dropped after the run, so that cases do not slow each
-//!    other down.
+//!    opened anew for each case with the case's options. Inserts, and the history of TPC-B, go into
+//!    a table of the run's own. This table is dropped after the run, so that cases do not slow each
+//!    other down. All other rows are loaded once, without added delay, before the first case that
+//!    needs them.
 //! 2. All data that a run reads is in memory when the run begins.
 //! 3. After every run of TPC-B all sums must agree, and the history must have one note for each
 //!    acknowledged transfer. After every run of sysbench all rows must exist, and the index must

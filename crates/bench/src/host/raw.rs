@@ -1,5 +1,5 @@
-//! Rates of the raw device or of raw NVRAM: no log can write faster. Each round measures them once
-//! for each device, delay and size of a record in NVRAM, in the log's folder or in NVRAM.
+//! Rates of the raw device or of raw NVRAM: no log can write faster. Each round measures them in
+//! the log's folder or in NVRAM: once for each device, delay and size of a record in NVRAM.
 
 use katydid_command::failure::Result;
 use katydid_device::nvram::Persistence;

@@ -268,8 +268,8 @@ impl DriveError {
 
 /// State that the threads of a run share.
 struct Shared {
-    /// Set by the watching thread, or by the first worker that fails. Every worker reads it before
-    /// each request.
+    /// Set by the watching thread, or by a worker that fails or whose commit fails. Every worker
+    /// reads it before each request.
     stop: Arc<AtomicBool>,
     /// Transactions that may still be begun; `u64::MAX` if there is no limit.
     remaining: AtomicU64,

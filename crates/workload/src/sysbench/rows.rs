@@ -1,7 +1,7 @@
 //! Encodes and decodes keys and rows. Pure functions.
 //!
 //! Keys are big-endian numbers. A row is `k` (4 bytes, little-endian), then `c` (120 bytes), then
-//! `pad` (60 bytes). The texts are groups of eleven digits, separated by dashes.
+//! `pad` (60 bytes). The texts are groups of eleven digits, each followed by a dash.
 
 use fastrand::Rng;
 

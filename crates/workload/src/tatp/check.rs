@@ -32,7 +32,7 @@ pub enum Fault {
         /// Number of rows that there should be.
         expected: u64,
     },
-    /// A row cannot be decoded, or its key refers to a missing row.
+    /// A row cannot be decoded, has a wrong value, or refers to a missing row.
     #[error("{key} of {table} {how}")]
     Row {
         /// The table.

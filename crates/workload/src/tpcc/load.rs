@@ -18,10 +18,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of items or stock rows in a transaction. `CUSTOMERS` and `ORDERS` are the numbers of
-/// customers and orders in a transaction.
+/// Number of items or stock rows in a transaction.
 const ITEMS: u32 = 100;
+/// Number of customers in a transaction.
 const CUSTOMERS: u32 = 30;
+/// Number of orders in a transaction.
 const ORDERS: u32 = 20;
 
 /// Number of the run to which loaded payments belong.
