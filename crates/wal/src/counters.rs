@@ -62,7 +62,7 @@ pub struct Counters {
     /// Bytes over which inserter `Grasshopper` hopped, a filled range at a time, to find the filled
     /// frontier.
     pub hopped: u64,
-    /// Times the syncer thread woke up.
+    /// Times that syncer threads woke up.
     pub syncer_wakeups: u64,
     /// Times the maintenance thread woke up.
     pub maintenance_wakeups: u64,

@@ -6,12 +6,13 @@
 //! `katydid-log-wakers` once for all of them. The first future or follower that waits starts that
 //! thread. The thread sleeps while no waker is due.
 //!
-//! Pollers, leaders and the worker thread run this code. Invariants:
+//! Pollers, leaders, appenders in `nv_direct` and the worker thread run this code. Invariants:
 //!
 //! 1. A poller counts its waker in `registered`, and then looks at the frontiers once more. A
-//!    leader that has moved a frontier looks at `registered`. Each of the two threads has a
-//!    sequentially consistent fence between its two steps. Therefore either the leader finds the
-//!    waker, or the poller finds the frontier moved.
+//!    leader that has moved a frontier looks at `registered`, and so does an appender whose append
+//!    alone has made its record durable (`nv_direct`). Each of the two threads has a sequentially
+//!    consistent fence between its two steps. Therefore either the second thread finds the waker,
+//!    or the poller finds what that thread has changed.
 //! 2. No waker is called, dropped or cloned while `state` is held. The worker thread holds no latch
 //!    while it calls a waker, and keeps nothing of the log alive except this file's `Shared`. So a
 //!    waker may drop the last handle, which closes the log on the worker thread like on any other

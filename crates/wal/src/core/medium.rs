@@ -147,12 +147,12 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Returns whether `end`, which the frontiers have not reached, is at `level` nevertheless.
     fn is_settled(&self, core: &Core, end: Lsn, level: Durability) -> bool;
 
-    /// Tries to bring `end` to `level` on the calling thread without waiting for another thread;
-    /// returns whether it succeeded.
+    /// Tries to bring `end` to `level` on the calling thread, without blocking. Returns whether
+    /// `end` is at `level`, or never will be.
     fn try_here(&self, core: &Core, end: Lsn, level: Durability) -> bool;
 
-    /// Waits until there is no hole below `end`, if the log's kind acknowledges records above
-    /// holes.
+    /// In NVRAM, waits until the frontiers have reached `end`: there is then no hole below it. In
+    /// files, does nothing, because no record above a hole is acknowledged there.
     fn settle(&self, core: &Core, end: Lsn);
 
     /// Decides on the next write. Called by one thread at a time: rules of

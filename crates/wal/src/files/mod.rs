@@ -78,8 +78,10 @@ pub(crate) fn parts(
     }
 }
 
-/// Returns the position up to which to prepare a log that ends at `reserved`. Appends then reach
-/// the end of the ring before the end of the prepared space.
+/// Returns the position up to which to prepare a log that ends at `reserved`. The prepared space
+/// then has room for the reserve, and besides for as many bytes as the ring has, or for
+/// `young_bytes` if that is less. So once a log is not young any more, its appends reach the end of
+/// the ring before the end of the prepared space.
 fn ahead(admission: &Admission, ring_bytes: u64, reserved: Lsn) -> Lsn {
     let at = reserved.get();
     reserved.plus(admission.reserve_at(at) + admission.slack() + ring_bytes.min(young_bytes(at)))

@@ -13,7 +13,7 @@
 //! 2. `filled` moves before `written`, and `written` before `durable`. So a thread that reads the
 //!    smaller frontiers first finds the frontiers in order. Several threads may move the frontiers
 //!    of `nv_direct`, so an atomic maximum (`raise`) moves them.
-//! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when
+//! 3. With `nv_direct` and an inserter that keeps the order of appends, a record is durable when
 //!    its append has returned. The append has persisted the record, and the appends of the records
 //!    that it depends on have persisted those records before. Opening finds all of them, whatever
 //!    holes lie below. With `chunked` a later record may be put into a hole. Clients need not name
