@@ -73,9 +73,12 @@ pub enum Access {
     ReadWrite,
     /// Reads only. A transaction that only reads is a read view. A view sees exactly the writes of
     /// the transactions that had committed when it began; these include all acknowledged
-    /// transactions. In both engines the reads of a view take no locks, and neither wait for, delay
-    /// nor conflict with any transaction. Views and transactions that write are serializable
-    /// together. Writes, and reads for update, fail in a view with `Error::ReadOnly`.
+    /// transactions. In both engines the reads of a view take no locks and delay no transaction. In
+    /// the paged engine they wait for no transaction either. In the memory engine the beginning and
+    /// the reads of a view may wait for a transaction that is committing, and fail with
+    /// `Error::Conflict` if one wait takes longer than [`Options::lock_wait`]. Views and
+    /// transactions that write are serializable together. Writes, and reads for update, fail in a
+    /// view with `Error::ReadOnly`.
     ///
     /// The store keeps old values for as long as a view may need them. The paged engine limits them
     /// (`PagedOptions::view_bytes_max`): a view that would need more fails with
@@ -245,9 +248,10 @@ pub struct AdvancedOptions {
     pub nvram_checkpoint: u32,
     /// True to log the whole old and new value of each update from the opening on, for
     /// [`Database::changes`](crate::Database::changes). If false, the paged engine begins to do so
-    /// at the first call of `changes`. Whole values take more log: an update logs its old and its
-    /// new value instead of the bytes in which they differ. The memory engine always logs whole new
-    /// values. Default: false.
+    /// at the first call of `changes`, or at the opening if the database has a consumer
+    /// ([`Database::consumer`](crate::Database::consumer)). Whole values take more log: an update
+    /// logs its old and its new value instead of the bytes in which they differ. The memory engine
+    /// always logs whole new values. Default: false.
     pub record_values: bool,
     /// Rule of the memory engine for when a transaction checks for conflicts, and when it pauses.
     /// Default: [`Contention::AtValidation`].

@@ -160,8 +160,8 @@ impl Recovery {
     }
 
     /// Opens the log and applies the records that the checkpoint may lack. The inner result is
-    /// about the records. Before the caller uses it, the caller checks that the log belongs to this
-    /// database, because the records of a foreign log mean nothing.
+    /// about the records. A caller that cannot know whether the log belongs to this database checks
+    /// the log's id before it uses that result, because the records of a foreign log mean nothing.
     pub(super) fn open_log(
         &self,
         directory: Arc<dyn Directory>,

@@ -1,5 +1,5 @@
-//! The sessions of the log's streams, with the buffers in which records are made. There is one
-//! session for each thread that appends at the same time, up to the number that the log allows.
+//! The sessions of the log's streams, with the buffers in which records are made. A thread opens a
+//! session if its shard has no idle one, up to the number of sessions that the log allows.
 //!
 //! Committing threads run this code. A thread first tries to take an idle session of its own shard,
 //! then to open one, then to take an idle one of another shard of its stream. If none of these

@@ -10,9 +10,10 @@
 //!    if a change was not in place when the base was copied, its record lies at or above that
 //!    start. Either the record was appended after the checkpoint from which the base recovers, or
 //!    that checkpoint lists the page with a recovery LSN at or above the start.
-//! 2. Growth makes empty maps and pages of zeros without a record. The base may have other contents
-//!    in such a page, if a compaction shortened the file before it grew. So an increment has all
-//!    maps. The other pages that growth makes are free, and their contents have no meaning.
+//! 2. Growth of the file makes empty maps and pages of zeros without a log record. The base may
+//!    have other contents in such a page, if a compaction shortened the file before it grew. So an
+//!    increment has all maps. The other pages that growth makes are free, and their contents have
+//!    no meaning.
 //! 3. The head is written last. A file is refused if its head is missing or of another increment,
 //!    or if it has fewer pages than the head says. A page without a valid checksum is refused.
 

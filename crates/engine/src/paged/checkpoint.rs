@@ -219,8 +219,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes cold pages back while the pool is full and more than half of it is dirty, so that
-    /// transactions need not write pages to get room.
+    /// Writes cold pages back while at least 7/8 of the pool's frames are in use and more than half
+    /// of the frames are dirty, so that transactions need not write pages to get room.
     fn clean_pages(&self) -> Result<()> {
         loop {
             let pool = self.pool.stat();

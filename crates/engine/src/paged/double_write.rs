@@ -19,11 +19,11 @@
 //! 3. Every page of the database file, except the file's header and new maps (`space`), is written
 //!    this way. So if the area has a valid copy of a page, no newer version of that page was
 //!    written in place, not even in part.
-//! 4. A valid header names an end of the log that was durable before the header was written. That
-//!    end is at or above every record whose change is in a page that the same opening has written
-//!    back. So a log that ends below the named end is damaged. The log's own recovery cannot detect
-//!    this, because damage to the last records of a log that was not closed looks like a torn
-//!    write.
+//! 4. A valid header names a position up to which the log was durable before the header was
+//!    written. That position is at or above the end of every record whose change is in a page that
+//!    the same opening has written back. So a log that ends below that position is damaged. The
+//!    log's own recovery cannot detect this, because damage to the last records of a log that was
+//!    not closed looks like a torn write.
 //!
 //! The result of a crash depends on the step in which it strikes:
 //!

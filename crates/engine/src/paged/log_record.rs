@@ -16,9 +16,9 @@
 //!   `chains u64`, the chains.
 //! - `CHECKPOINT_END`: `begin u64`, `next transaction u64`, `next table u64`.
 //!
-//! Each part of a checkpoint has the LSN of the checkpoint's begin record in `prev`. By this LSN,
-//! recovery distinguishes the parts of an unfinished checkpoint from those of the checkpoint that
-//! the control file names.
+//! Each part of a checkpoint except the begin record has the LSN of that begin record in `prev`. By
+//! this LSN, recovery distinguishes the parts of an unfinished checkpoint from those of the
+//! checkpoint that the control file names.
 
 use crate::ids::TxnId;
 use crate::{Chain, Lsn};

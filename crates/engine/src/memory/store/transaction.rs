@@ -62,8 +62,9 @@ pub(super) struct ReadEntry {
 }
 
 /// An interval that a scan has passed over. The scan has found the records of `reads` whose
-/// `seen_in` names this interval, and no others. (A key in the interval that another call has read
-/// does not count: if the scan has not found this key, another transaction has inserted it since.)
+/// `seen_in` names this interval, and no others. (If another call of the same transaction has read
+/// a key of the interval that the scan has not found, this read does not count for the interval:
+/// another transaction has inserted the key since.)
 #[derive(Debug)]
 pub(super) struct ScannedInterval {
     pub(super) table: Arc<Table>,
