@@ -75,7 +75,7 @@ pub enum Access {
     /// the transactions that had committed when it began; these include all acknowledged
     /// transactions. In both engines the reads of a view take no locks and delay no transaction. In
     /// the paged engine they wait for no transaction either. In the memory engine the beginning and
-    /// the reads of a view may wait for a transaction that is committing, and fail with
+    /// the reads of a view may wait for a transaction that is committing. They fail with
     /// `Error::Conflict` if one wait takes longer than [`Options::lock_wait`]. Views and
     /// transactions that write are serializable together. Writes, and reads for update, fail in a
     /// view with `Error::ReadOnly`.

@@ -5,8 +5,8 @@
 //! 1. A thread changes the catalog only while it holds `ddl`, and the change is durable before it
 //!    releases `ddl`.
 //! 2. `tables` has the tables of the catalog, except while a change is under way.
-//! 3. From the time at which a thread takes a table out of the catalog, no transaction uses the
-//!    table, and none can begin to use it, unless the drop fails.
+//! 3. While a thread tries to take a table out of the catalog, and after it has succeeded, no
+//!    transaction uses the table, and none can begin to use it.
 
 use super::engine::Engine as MemoryEngine;
 use super::feed::Named;

@@ -17,8 +17,8 @@ use std::time::Instant;
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     /// Guards the catalog (invariant 1 of `database`). Taken before `tables`. A thread that holds
-    /// this latch may wait for transactions that commit, but never for a program to end its
-    /// transaction, because the program may need this latch first.
+    /// this latch may wait for transactions that are committing. It never waits for a program to
+    /// end a transaction, because the program may need this latch first.
     pub(super) ddl: Mutex<()>,
     pub(super) tables: RwLock<BTreeMap<String, Arc<MemoryTable>>>,
     pub(super) catalog: Arc<Table>,

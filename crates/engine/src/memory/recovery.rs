@@ -229,7 +229,7 @@ pub(super) struct CatalogEntry {
     pub(super) since: Timestamp,
 }
 
-/// Reads the tables from the catalog's rows. Waits at most `at_most` for an undecided version.
+/// Reads the tables from the catalog's rows. Waits at most `at_most` for each undecided version.
 pub(super) fn catalog_of(store: &Store, at_most: Duration) -> Result<Vec<CatalogEntry>> {
     let table = store.table(TableId::CATALOG);
     let mut tables = Vec::new();

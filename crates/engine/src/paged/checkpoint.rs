@@ -38,12 +38,17 @@
 //! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash
 //! between (6) and (7) leaves more log than needed.
 //!
-//! The worker ([`crate::checkpoint_schedule`]) is notified in these cases: a commit finds that
-//! enough log has been appended for a checkpoint or for the next batch of pages; a writer finds the
-//! log above its soft limit, or a log in NVRAM too full; a writer finds few free pages in the
-//! database file, which the worker then grows; the device has refused space to an operation; a
-//! transaction could not be ended (`unfinished`). Tests whose runs must be identical have no
-//! worker. Such tests call `Engine::run_background`, which does the worker's work.
+//! The worker ([`crate::checkpoint_schedule`]) is notified in these cases:
+//!
+//! - a commit finds that enough log has been appended for a checkpoint or for the next batch of
+//!   pages;
+//! - a writer finds the log above its soft limit, or a log in NVRAM too full;
+//! - a writer finds few free pages in the database file, which the worker then grows;
+//! - the device has refused space to an operation;
+//! - a transaction could not be ended (`unfinished`).
+//!
+//! Tests whose runs must be identical have no worker. Such tests call `Engine::run_background`,
+//! which does the worker's work.
 
 use crate::Lsn;
 use crate::checkpoint_schedule::{CheckpointSchedule, Taker, TakesCheckpoints};
@@ -275,10 +280,10 @@ impl Engine {
         let part = |kind| Part { kind, begin: begin.lsn, class };
         self.barrier.separate(begin.lsn);
         let active = self.active.capture();
-        // The recovery LSN of a dirty page may lie below the start of the log: a thread may read
-        // the LSN before an earlier checkpoint, and store it in the page's frame after that
-        // checkpoint has captured the pages. No record below the start is needed, so the LSN is
-        // raised to the start.
+        // The recovery LSN of a dirty page may lie below the start of the log. For example, a
+        // thread has read that LSN before an earlier checkpoint, and stored it in the page's frame
+        // after that checkpoint had captured the pages. No record below the start is needed, so the
+        // LSN is raised to the start.
         let start = self.log.trimmed_to();
         let dirty: Vec<(u64, Lsn)> =
             self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn.max(start))).collect();

@@ -63,8 +63,8 @@ impl PagedTransaction {
         if release_now {
             engine.show_to_views(self.images.as_deref(), end);
         }
-        // The long values among the images are read before their pages are freed. A rollback to a
-        // savepoint may have brought a long value back whose image still refers to the value's
+        // The long values among the before-images are read before their pages are freed. A rollback
+        // to a savepoint may have brought a long value back whose image still refers to the value's
         // pages. This commit does not free these pages, but another transaction may free them once
         // the locks are released. So this commit reads such a value too.
         if let Some(images) = &self.images {

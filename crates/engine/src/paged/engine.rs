@@ -49,7 +49,7 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct PendingLocks {
     pub(crate) committed: Committed,
     pub(crate) locks: TxnLocks,
-    /// Images that views read instead of the transaction's changes until then.
+    /// Before-images that views read instead of the transaction's changes until then.
     pub(crate) images: Option<Arc<TxnImages>>,
 }
 
@@ -310,8 +310,9 @@ impl Engine {
         read_chain(&self.pool, versions.table(), chain).ok()
     }
 
-    /// Ends the images of a transaction whose locks are released, and gives them back for another
-    /// transaction. The caller has taken the images out of the transaction's writer.
+    /// Ends the before-images of a transaction whose locks are released, and gives their
+    /// `TxnImages` back for another transaction. The caller has taken it out of the transaction's
+    /// writer.
     pub(crate) fn end_images(&self, images: Option<Arc<TxnImages>>) {
         if let Some(images) = images {
             self.views.ended(&images);

@@ -11,7 +11,7 @@ use crossbeam_utils::CachePadded;
 use katydid_kernels::txn::Clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Least number of ticks between two steps: 4 ms.
+/// Least number of ticks of the store's clock between two steps: 4 ms.
 const PERIOD: u64 = 1 << 16;
 /// Ticks by which a step changes the maximum: 2 us.
 const STEP: u64 = 32;

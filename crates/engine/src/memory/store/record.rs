@@ -156,8 +156,8 @@ impl Chain {
     }
 
     /// Checks that a reader at `timestamp` finds the version written at `expected` (`None`: no
-    /// value), and raises the `rts`, so that no writer with a lower timestamp can put another
-    /// version there afterwards. Returns the outcome on which the read depends.
+    /// value). Then raises the `rts`, so that no writer with a lower timestamp can put another
+    /// version there. Returns the outcome on which the read depends.
     pub(super) fn validate(
         &mut self,
         timestamp: Timestamp,

@@ -3,10 +3,10 @@
 //!
 //! One thread at a time uses a transaction, which may move between threads. Invariants:
 //!
-//! 1. The transaction remembers everything that it has seen of other transactions: in `reads` (the
-//!    version of a record, or the absence of a version), in `passed` (intervals without keys other
-//!    than those of `reads`), or in the `expected` of a write. A transaction that only reads needs
-//!    none of these, because nothing below its bound changes.
+//! 1. The transaction remembers everything that it has seen of other transactions. `reads` has
+//!    versions of records, and absences of a version; `passed` has intervals without keys other
+//!    than those of `reads`; the `expected` of a write has what the write has read. A transaction
+//!    that only reads needs none of these, because nothing below its bound changes.
 //! 2. `depends` has the position of each transaction whose version was seen and that is not durable
 //!    yet.
 //! 3. A writing transaction waits only for transactions with lower timestamps. Each wait is without
@@ -62,9 +62,9 @@ pub(super) struct ReadEntry {
 }
 
 /// An interval that a scan has passed over. The scan has found the records of `reads` whose
-/// `seen_in` names this interval, and no others. (If another call of the same transaction has read
-/// a key of the interval that the scan has not found, this read does not count for the interval:
-/// another transaction has inserted the key since.)
+/// `seen_in` names this interval, and no others. (A key that another call of the transaction has
+/// read, and that the scan has not found, does not count for the interval: another transaction has
+/// inserted the key since.)
 #[derive(Debug)]
 pub(super) struct ScannedInterval {
     pub(super) table: Arc<Table>,

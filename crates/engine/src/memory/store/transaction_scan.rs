@@ -2,9 +2,9 @@
 //! hide the versions of other transactions.
 //!
 //! The transaction's `passed` has exactly the interval that the scan has passed over, in one piece
-//! or several: up to the last key that the scan has returned, or up to the bound if the scan has
-//! ended. `reads` has each record whose value was seen, even if an own write hides the value: after
-//! a rollback to a savepoint the value may no longer be hidden.
+//! or several. This interval reaches up to the last key that the scan has returned, or up to the
+//! bound if the scan has ended. `reads` has each record whose value was seen, even if an own write
+//! hides the value: after a rollback to a savepoint the value may no longer be hidden.
 
 use super::index::Reached;
 use super::record::{Key, Record, Value};

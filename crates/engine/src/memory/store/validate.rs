@@ -1,10 +1,10 @@
 //! Commit-time validation: pending versions are installed, then the read set is checked again.
 //!
 //! The order is that of Cicada (section 3.4). First, versions with an undecided status are put on
-//! top of their chains. Then each read is checked once more, and its `rts` is raised. Suppose that
-//! each of two transactions has read a key that the other writes. Then the one with the later
-//! timestamp either finds the other's version when it checks its reads, or raises an `rts` that
-//! refuses this version afterwards. Invariants:
+//! top of their chains. Then each read is checked once more, and the read timestamp (`rts`) of what
+//! was read is raised. Suppose that each of two transactions has read a key that the other writes.
+//! Then the one with the later timestamp either finds the other's version when it checks its reads,
+//! or raises an `rts` that refuses this version afterwards. Invariants:
 //!
 //! 1. A transaction is validated at one timestamp. All its versions have this timestamp, and all
 //!    its reads are of the last versions below it.

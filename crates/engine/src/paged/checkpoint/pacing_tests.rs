@@ -1,5 +1,5 @@
-//! Tests of page writes in step with the log. In each test about as many pages as rows are dirty
-//! when a checkpoint ends, and commits of one row each then advance the log to the next checkpoint.
+//! Tests of page writes in step with the log. In each test, about one page for each row is dirty
+//! when a checkpoint ends. Commits of one row each then advance the log to the next checkpoint.
 
 use crate::paged::double_write;
 use crate::paged::engine::Engine;

@@ -60,11 +60,11 @@ impl Pool {
     /// Writes back every page that is dirty now. Returns the number of pages written. Waits for
     /// page latches, so the caller must hold none.
     ///
-    /// With the `chunked` inserter a page may be written more than once: a change made meanwhile
-    /// may go to a chunk that was opened before the call, so the page's new recovery LSN is not
-    /// above `reserved`. Each session has at most one such chunk (`chunk_bytes`), so the loop ends.
-    /// While three threads wrote, a checkpoint took two to three times as long with `chunked` as
-    /// with `mutex`.
+    /// With the `chunked` inserter a page may be written more than once. A change that another
+    /// thread makes meanwhile may go to a chunk that was opened before the call. The page's new
+    /// recovery LSN is then not above `reserved`. Each session has at most one such chunk
+    /// (`chunk_bytes`), so the loop ends. While three threads wrote, a checkpoint took two to three
+    /// times as long with `chunked` as with `mutex`.
     pub(crate) fn flush_all(&self) -> Result<usize> {
         // Every page dirtied so far has a recovery LSN of at most `reserved`.
         let reserved = self.shared.wal.reserved();

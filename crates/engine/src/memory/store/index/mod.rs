@@ -203,9 +203,9 @@ impl Index {
     }
 
     /// Adds to `out` those records of an interval that lie in the lowest leaf of the interval. Also
-    /// raises the `rts` of the leaf's gaps that overlap the interval to at least `rts`. The call
-    /// does both under one latch, so each key is either found now, or inserted only at a later
-    /// timestamp.
+    /// raises the read timestamps of the leaf's gaps that overlap the interval to at least `rts`.
+    /// The call does both under one latch, so each key is either found now, or inserted only at a
+    /// later timestamp.
     pub(super) fn pass(
         &self,
         from: Bound<&[u8]>,
