@@ -18,8 +18,8 @@
 //!
 //! - Value: the two lowest bits are the flags [`CLOSING`] and [`ENDING`], which are never cleared.
 //!   The rest counts calls and visits in flight, in steps of [`CALL`].
-//! - Written by each call when it enters and when it leaves; `refuse` sets the flags. Each of these
-//!   operations is a read-modify-write that acts on the value that it found.
+//! - Written by each call and visit when it enters and when it leaves; `refuse` sets the flags.
+//!   Each of these operations is a read-modify-write that acts on the value that it found.
 //! - Read by `drain`, and by the operations that write.
 //! - Ordering: acquire and release. `drain` loads (Acquire) the counts that the leaving calls have
 //!   stored (Release), so a thread that finds no call in flight sees everything that the calls did.

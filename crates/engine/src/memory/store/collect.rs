@@ -1,6 +1,6 @@
 //! Garbage collection: committing threads cut off old versions and remove records without a value.
 //!
-//! A committing thread adds the records that it wrote to its queue, and prunes about twice as many
+//! A committing thread adds to its queue the records that it wrote, and prunes about twice as many
 //! records of this queue. So queues get shorter as soon as the horizon allows it, and no thread
 //! stops for a collection. Invariants:
 //!

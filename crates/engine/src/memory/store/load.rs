@@ -123,8 +123,8 @@ impl Loader {
 impl Store {
     /// Removes a table with all its records. The caller ensures that no transaction uses the table
     /// any more: a transaction that finds a removed record would look its key up again without end.
-    /// A version may still be pending, because a transaction that hides its versions until it is
-    /// durable no longer uses its tables.
+    /// A version may still be pending: a transaction stops using its tables when its record is
+    /// appended, and may hide its versions until it is durable.
     pub(crate) fn forget(&self, id: TableId) {
         let Some(table) = self.tables.write().remove(&id) else { return };
         table.for_each(|record| {

@@ -10,9 +10,9 @@
 //!    its reads are of the last versions below it.
 //! 2. A transaction that is too late for its timestamp takes a new one, but only while none of its
 //!    versions is in place. Its reads are checked after it has its final timestamp.
-//! 3. Versions in place have an owner, first [`Installing`], then [`Validated`]. If the owner is
-//!    dropped before it has decided their status, also by a panic, it removes the versions. Without
-//!    an owner other transactions would wait forever for the status of such versions.
+//! 3. Versions in place have an owner, first [`Installing`], then [`Validated`]. An owner that is
+//!    dropped before it has decided the status, also by a panic, removes the versions. Without an
+//!    owner other transactions would wait forever for the status of such versions.
 //! 4. A [`Validated`] transaction can commit or abort; it aborts if it is dropped. The clock has
 //!    passed the timestamp of a validated transaction, so a transaction that begins after the
 //!    acknowledgement has a greater timestamp.
