@@ -1,8 +1,8 @@
 //! Runs every workload on every store of this build, and the logs: one command for the tables in
 //! Katydid's `docs/results.md`.
 //!
-//! 1. Parts run one after the other. Results are compared only within a part, because only runs of
-//!    one part alternate.
+//! 1. Parts run one after the other. Results are compared only within a part: its stores run in
+//!    turn in each round, so a change of the machine's speed affects all of them.
 //! 2. When a part ends, its table is printed and its files are written, so an interruption loses
 //!    only the part that is running.
 //! 3. A part that cannot run on this machine is left out, with the reason, and its targets are not
@@ -134,7 +134,8 @@ const MEMORY_MIB: u64 = 700;
 /// data.
 const MEMORY_MIB_MIN: u64 = 300;
 
-/// Flags for the pace and the size of a part, before its own flags.
+/// Returns the flags that follow from the pace and the size of a part. The caller puts them before
+/// the part's own flags.
 fn size_flags(size: Size, pace: Pace, records: u64) -> Vec<String> {
     let (seconds, rounds) = match (size, pace) {
         (Size::Cached, Pace::Full) => ("0.5", "3"),

@@ -97,8 +97,8 @@ pub(crate) trait TakesCheckpoints: OnDurable {
     fn take_due_checkpoints(&self) {
         while self.checkpoint_is_due() && !self.schedule().worker.is_stopping() {
             let before = self.trimmed_bytes();
-            // A failed checkpoint has shut the gate, found no space, or waited too long. Another
-            // checkpoint would fail for the same reason.
+            // A failed checkpoint has shut the gate, found no space, or (memory engine) waited too
+            // long for an undecided version. Another checkpoint would fail for the same reason.
             if self.checkpoint(Taker::Worker).is_err() || self.trimmed_bytes() <= before {
                 break;
             }

@@ -1,4 +1,5 @@
-//! The concurrent algorithms of Katydid: no I/O, no files, and no clock but the shim's.
+//! The concurrent algorithms of Katydid. They do no I/O and use no files. They read the time
+//! through [`sync_shim`]; only deadlines (`txn/deadline.rs`) use std's clock directly.
 //!
 //! | module | content |
 //! |---|---|

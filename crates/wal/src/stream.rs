@@ -2,8 +2,9 @@
 //!
 //! Any thread may call this code. A stream has a medium, an inserter and a sync protocol of its
 //! own, and shares no word of memory with the log's other streams. The stream is opened and closed
-//! with its [`Log`](crate::Log). A handle has one pointer to the stream's inside: appending and
-//! waiting use only that pointer, however many streams there are.
+//! with its [`Log`](crate::Log). Besides its log, a handle points to the stream's `Core`. Waiting,
+//! and appending a record without dependencies, use only the `Core`, however many streams the log
+//! has.
 
 use crate::completion::{Completion, Completions};
 use crate::core::{Core, Use, locked};
@@ -226,8 +227,11 @@ impl Stream {
         self.core().frontiers().reserved()
     }
 
-    /// Returns a position below which everything is in memory. The position is the last known
-    /// value, which moves when a thread writes.
+    /// Returns a position below which everything is in memory: the filled frontier as a thread
+    /// stored it last. This call does not look for records that were filled since then. With some
+    /// inserters, among them the default, a thread stores the frontier only when it scans for
+    /// filled records, for example before it writes the log. So more of the log may be filled
+    /// already.
     pub fn filled(&self) -> Lsn {
         self.core().frontiers().filled()
     }
@@ -283,7 +287,8 @@ impl Stream {
     /// no record, with [`ReadError::Truncated`] if the record was dropped, and with
     /// [`ReadError::Device`] if the device fails.
     pub fn read(&self, lsn: Lsn) -> Result<Record, Error> {
-        // The written frontier does not count here, because a write may end within the record.
+        // `readable` is the position up to which whole records can be read. The written frontier
+        // may lie above it, because a write may end within a record.
         if lsn >= self.core().medium.readable(self.core()) {
             self.make_readable(self.reserved())?;
         }
@@ -292,9 +297,10 @@ impl Stream {
             .map_err(|error| self.unread(error))
     }
 
-    /// Returns the error that a reader returns in place of `error`. After the log was closed the
-    /// error is never damage or a failure of the device: the next opening of the directory may have
-    /// trimmed the record that the reader wanted.
+    /// Returns the error that a reader returns in place of `error`. After the log was closed,
+    /// another opening of the directory may have trimmed the record and reused its file. A read of
+    /// the record may then find damage or fail in the device. In place of these two errors, a
+    /// reader returns [`Error::Closed`].
     pub(crate) fn found(&self, error: ReadError) -> Error {
         match error {
             ReadError::Corrupt { .. } | ReadError::Device(_) if self.log.is_given_back() => Error::Closed,

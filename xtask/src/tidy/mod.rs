@@ -1,9 +1,9 @@
 //! `cargo xtask tidy` checks the language of comments and documents, and commit messages.
 //!
 //! `words.txt` lists the words that a comment or document may not use, each with its replacement.
-//! `limits.txt` has, for each area of the tree and each rule, the number of places that break the
-//! rule today. A number above its limit fails. `--lower` lowers the limits to the present numbers;
-//! it never raises one.
+//! `limits.txt` has a limit for each area of the tree and each rule: the maximum number of places
+//! in the area that may break the rule. A limit that is not listed is 0. The check fails if more
+//! places break the rule. `--lower` lowers the limits to the present numbers; it never raises one.
 
 mod comments;
 mod limits;

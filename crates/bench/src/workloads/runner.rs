@@ -1,4 +1,5 @@
-//! Loads, runs, counts and reports with an open database.
+//! The steps of a benchmark on an open database: loading the data, running the workload, counting
+//! the keys, and writing the report.
 
 use super::hlog;
 use super::ledger::{self, Entry, Ledger};
@@ -17,7 +18,7 @@ use std::time::Duration;
 /// Maximum number of keys in a table whose keys are counted after a run.
 pub const COUNTED_MAX: u64 = 5_000_000;
 
-/// Time of a run without limits.
+/// Time after which a run ends if neither a time nor a number of transactions was given.
 pub const TIME: Duration = Duration::from_secs(10);
 
 /// Minimum transactions in flight per thread while loading.

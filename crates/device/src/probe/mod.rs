@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Bytes of the file that [`Device::auto`] measures with.
 const AUTO_BYTES: u64 = 8 << 20;
-/// Time of each of the 13 measurements of [`Device::auto`].
+/// Time of each of the up to 13 measurements of [`Device::auto`].
 const AUTO_TIME: Duration = Duration::from_millis(45);
 
 /// The recommended use of a device, from measurements.
@@ -26,8 +26,9 @@ const AUTO_TIME: Duration = Duration::from_millis(45);
 pub struct Device {
     /// The recommended I/O method.
     pub method: Method,
-    /// Bytes of one durable write that reach nearly the device's best rate. Larger writes take
-    /// longer and reach no better rate.
+    /// Size in bytes of a durable write: the smallest measured size that, with one write at a time,
+    /// reaches nearly the best measured rate in bytes per second. Larger writes take longer and
+    /// raise the rate little.
     pub write_bytes: usize,
     /// Number of durable writes in flight up to which the rate rises; 1 if it does not.
     pub depth: usize,
@@ -38,8 +39,9 @@ pub struct Device {
 }
 
 impl Device {
-    /// Measures the device that a folder is on. This takes about a second, or longer if 13 durable
-    /// writes and two passes over a file of 8 MiB take longer. The folder is created if missing.
+    /// Measures the device that a folder is on. The folder is created if missing. The call writes a
+    /// file of 8 MiB twice, and then makes at least one durable write in each of up to 13
+    /// measurements. This takes about a second, and longer on a slow device.
     ///
     /// The measurement writes to a file without a name, so a crash leaves nothing behind. The
     /// result varies if other programs use the device meanwhile. A device that varies by itself (a

@@ -11,7 +11,9 @@
 //! 1. After [`Calls::refuse`] with [`CLOSING`] no call enters. After [`Calls::refuse`] with
 //!    [`ENDING`] no visit begins either.
 //! 2. A call or visit that entered before its flag was set is counted until it leaves, even if it
-//!    leaves by a panic. [`Calls::drain`] waits until the count is zero.
+//!    leaves by a panic. [`Calls::drain`] waits until it has seen each shard once with a count of
+//!    zero. When it returns, no call is in flight if [`CLOSING`] was set before, and no visit
+//!    either if [`ENDING`] was set before.
 //! 3. A thread that holds `asleep` takes no other lock and does not block.
 //!
 //! There is one atomic word for each shard:
@@ -19,7 +21,9 @@
 //! - Value: the two lowest bits are the flags [`CLOSING`] and [`ENDING`], which are never cleared.
 //!   The rest counts calls and visits in flight, in steps of [`CALL`].
 //! - Written by each call and visit when it enters and when it leaves; `refuse` sets the flags.
-//!   Each of these operations is a read-modify-write that acts on the value that it found.
+//!   All of these operations are atomic read-modify-writes. The value that `enter` finds says
+//!   whether the call or visit is refused. The value that `leave` finds says whether `drain` has to
+//!   be notified.
 //! - Read by `drain`, and by the operations that write.
 //! - Ordering: acquire and release. `drain` loads (Acquire) the counts that the leaving calls have
 //!   stored (Release), so a thread that finds no call in flight sees everything that the calls did.

@@ -126,8 +126,9 @@ impl Slot {
         {
             return false;
         }
-        // This fence pairs with the Acquire fence in `read`: a reader that has read a field as
-        // stored below finds `TAKEN` or a later number when it loads `txn` again (rule 1).
+        // This fence pairs with the Acquire fence in `read`. If a reader reads a value that is
+        // stored below, its second load of `txn` finds this `TAKEN` or a value stored after it, and
+        // never the number of the slot's previous transaction (rule 1).
         fence(Ordering::Release);
         self.begun.store(coarse_clock::now(), Ordering::Relaxed);
         self.origin.store(Some(origin));

@@ -172,8 +172,9 @@ impl Pace {
         }
     }
 
-    /// Reports the end of a write for callers that do not block. `bytes` is the distance from its
-    /// start to the reserved frontier.
+    /// Reports the end of a write for callers that do not block. `bytes` is the number of bytes
+    /// from the start of the write to the reserved frontier, which is loaded when the write has
+    /// ended.
     pub(super) fn served(&self, bytes: u64) {
         if !CHECKED {
             self.report(Event::Served { bytes });

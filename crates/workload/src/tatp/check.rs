@@ -1,5 +1,5 @@
-//! Conditions that hold after any number of transactions: every row belongs to its subscriber, and
-//! each table has the expected number of rows.
+//! Conditions that hold after any number of transactions: every row has legal values and belongs to
+//! a loaded subscriber, and each table has the expected number of rows.
 
 use super::population::{Counts, START_TIMES};
 use super::rows::{self, AccessInfo, CallForwarding, SpecialFacility, Subscriber};
@@ -10,10 +10,11 @@ use super::tables::{
 use crate::row::Row;
 use crate::store::{Client, Intent, Keys, Result, Shown, Store, StoreError, Transaction};
 
-/// All tables, read in one transaction.
+/// Result of reading all tables in one transaction: the number of rows of each table, and the first
+/// fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
-    /// Rows of each table.
+    /// Number of rows of each table.
     rows: [u64; TABLES.len()],
     fault: Option<Fault>,
 }
@@ -125,8 +126,9 @@ impl State {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        // Keys are distinct, and each belongs to a loaded subscriber. So no row is missing if the
-        // numbers of rows agree.
+        // Keys are distinct, and each belongs to a loaded subscriber. So if the numbers agree, no
+        // subscriber and no telephone number is missing. In each other table the number shows a
+        // missing row, unless the table also has a row too many.
         let expected = [
             expected.subscribers,
             expected.access_infos,

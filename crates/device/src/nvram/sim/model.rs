@@ -3,15 +3,17 @@
 //! Invariants:
 //!
 //! 1. The field `kept` of a line is its last fenced content, or its initial content. `recent` holds
-//!    the contents seen in it since then, oldest first, each different from the one before. A line
-//!    without an entry in `recent` still has its kept content.
+//!    the newer contents that were seen in the line, oldest first, each different from the one
+//!    before; at most [`VERSIONS_MAX`]. A line without an entry in `recent` still has its kept
+//!    content.
 //! 2. The kept version of a line is replaced only by a later one, whichever thread's fence comes
 //!    first.
 //! 3. A crash gives each word of eight bytes one of its versions, from the kept one on. No order
-//!    holds between words, not even of one line: only eight bytes are promised to arrive whole.
+//!    holds between words, not even between the words of one line: only eight bytes are promised to
+//!    arrive whole.
 //!
-//! So a store may survive whether or not its line was written back, because a cache may write a
-//! line back at any time.
+//! So a word that was stored may survive a crash although its line was not written back. This
+//! models a cache, which may write a line back at any time.
 
 use crate::nvram::LINE_BYTES;
 use crate::survival::Survival;
@@ -27,7 +29,7 @@ const VERSIONS_MAX: usize = 16;
 /// A line's content.
 pub(super) type Line = [u64; WORDS];
 
-/// Contents of a line at some time since it was last fenced.
+/// A content of a line that is newer than the line's kept content.
 #[derive(Debug, Clone, Copy)]
 struct Version {
     number: u64,

@@ -1,13 +1,18 @@
 //! Applying a record again, page by page.
 //!
 //! Runs at restart, when nothing else changes pages. Several threads may run it, if each page
-//! belongs to one thread, which redoes all records of the page in log order. The caller decides
-//! whether a page is `wanted`. A page must be refused exactly if every change of the page up to and
-//! including this record's is known to be durable in place. That is known if the page is not in the
-//! dirty page table, or if its recovery LSN is above the record. The decision matters for
-//! correctness, not only for speed. A part that overwrites its page is applied without reading the
-//! page from the device, where the page may never have been written. If such a part were applied to
-//! a page that is not wanted, newer changes would be lost.
+//! belongs to one thread, which redoes all records of the page in log order.
+//!
+//! The caller decides which pages of a record are `wanted`. At restart a page must be wanted,
+//! unless the record's change of the page, and all earlier changes of the page, are known to be
+//! durable in place; then the page must not be wanted. This is known only for records below the
+//! checkpoint's begin record, in two cases: the page is not in the checkpoint's list of dirty
+//! pages, or its recovery LSN in that list is above the record.
+//!
+//! This decision matters for correctness, not only for speed. Some records are lists of parts, each
+//! of which changes one page (`parts`). A part that overwrites its whole page is applied without
+//! reading the page from the device, because the page may never have been written there. If such a
+//! part were applied to a page that is not wanted, newer changes would be lost.
 
 use super::apply::{apply_leaf, apply_part};
 use super::kind::ChangeKind;

@@ -17,7 +17,7 @@ pub(crate) trait WalBarrier: Send + Sync + Debug {
     fn reserved(&self) -> Lsn;
 
     /// Shuts the engine off because of a bug: nothing is written any more, and pages in memory may
-    /// be wrong. Returns the error of every call from now on.
+    /// be wrong. Returns the error with which the caller, and every later call, fails.
     fn poison(&self, what: &'static str) -> Error;
 
     /// Returns a position from which the log can be read, and above which the calling thread's

@@ -83,8 +83,8 @@ pub(super) enum Event {
     Skipped,
     /// An appointed waiter began to run `took_ns` after its appointment.
     HandedOver { took_ns: u64 },
-    /// A write for callers that do not block has ended. `bytes` is the distance from its start to
-    /// the reserved frontier.
+    /// A write for callers that do not block has ended. `bytes` is the number of bytes from the
+    /// start of the write to the reserved frontier, which is loaded when the write has ended.
     Served { bytes: u64 },
 }
 
