@@ -1,9 +1,9 @@
 //! Requests and replies, encoded as JSON in frames ([`crate::frame`]). Pure functions.
 //!
 //! In this file the owner is the process that has the database open, and serves the requests. Every
-//! frame has the number of the protocol. The owner answers a frame with another number by
-//! [`Refusal::Protocol`], without regard to the rest of the frame. The owner answers an unknown
-//! field or request by [`Refusal::Request`].
+//! frame has the number of the protocol. If a frame has another number, the owner's answer is
+//! [`Refusal::Protocol`], whatever the rest of the frame is. If a frame has an unknown field or
+//! request, the answer is [`Refusal::Request`].
 
 use crate::bytes::Bytes;
 use crate::committed::Committed;
@@ -70,8 +70,8 @@ pub enum Request {
         /// Beginning of the feed, which the first request for changes on a connection needs. `None`
         /// continues after the last reply.
         begin: Option<ChangesBegin>,
-        /// True to acknowledge, for a consumer, all transactions of earlier replies. Refused
-        /// between two parts of one transaction.
+        /// True to acknowledge, for a consumer, all transactions of earlier replies. The request is
+        /// refused if the last reply ended inside a transaction ([`Committed::more`]).
         acknowledge: bool,
         /// True to wait for the next transaction, for at most 20 s, if there is none yet.
         wait: bool,

@@ -8,7 +8,7 @@ use katydid_device::Method;
 pub enum Device {
     /// Files in the command's folder
     File,
-    /// Memory, which shows the limit of a faster device; the log is lost at the end
+    /// Memory, which shows the rates that no device can exceed; the log is lost at the end
     Memory,
 }
 

@@ -39,9 +39,10 @@ pub trait KeyPrefix<K> {
     fn encode_beginning(&self, to: &mut Vec<u8>);
 }
 
-/// A range of keys of type `K`: `..`; `a..b`, `a..=b`, `a..`, `..b`, `..=b` and pairs of [`Bound`]s
-/// over values that are [`AsKey`]; or a [`Prefix`]: the keys that begin with some elements,
-/// `Prefix(("anna",))`, or with some characters, `Prefix("an")`.
+/// A range of keys of type `K`. Implemented for `..`, for all other range expressions (such as
+/// `a..b` and `..=b`), for pairs of [`Bound`]s, and for [`Prefix`]. The bounds are values that are
+/// [`AsKey`]. `Prefix(("anna",))` stands for the tuples that begin with this element, and
+/// `Prefix("an")` for the strings that begin with these characters.
 pub trait TypedKeys<K> {
     /// Returns the bounds of the range as bytes.
     fn into_bytes(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>);

@@ -12,8 +12,8 @@
 //!
 //! 1. A length is compared with the limit before it is used, and memory is allocated as the bytes
 //!    arrive, not by the length.
-//! 2. A frame that is damaged anywhere is refused. Every later frame of the connection is refused,
-//!    too, because the place where it begins is not known.
+//! 2. A frame that is damaged anywhere is refused. Then the caller of [`read`] gives up the
+//!    connection, because it is not known where the next frame begins.
 
 use super::message::{Reply, Request};
 use serde::Serialize;
@@ -28,7 +28,9 @@ const HEADER_BYTES: usize = 16;
 /// Bytes of the header that the checksum covers.
 const SUMMED_BYTES: usize = 12;
 
-/// Longest body in bytes: a transaction of 64 MiB, or a page of rows.
+/// Maximum length of a body in bytes. It limits the operations of one transaction, and the values
+/// that the transaction's reads found. A page of rows is shorter: it ends with the row that reaches
+/// 1 MiB.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 
 /// Reason why a frame was not read or written.
@@ -56,7 +58,8 @@ pub enum FrameError {
     /// The checksum of the frame is wrong.
     #[error("a frame whose checksum is wrong")]
     Checksum,
-    /// The checksum is right, but the body is not an encoded message.
+    /// A message cannot be encoded, or the body of a frame with a right checksum is not an encoded
+    /// message.
     #[error("the body of a frame is no message: {0}")]
     Message(postcard::Error),
 }
@@ -86,7 +89,7 @@ fn checksum(header: &[u8], body: &[u8]) -> u32 {
 /// Encodes a message as a frame.
 ///
 /// # Errors
-/// [`FrameError::TooLong`].
+/// [`FrameError::TooLong`]. [`FrameError::Message`] if the message cannot be encoded.
 pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, FrameError> {
     let mut frame = postcard::to_extend(message, vec![0; HEADER_BYTES]).map_err(FrameError::Message)?;
     let length = frame.len() - HEADER_BYTES;
@@ -109,7 +112,8 @@ fn seal<M: Message>(frame: &mut [u8]) {
     frame[12..16].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Returns a copy of a frame with a valid header.
+/// Returns a copy of `frame` in which a valid header replaces the old one. If `frame` is shorter
+/// than a header, the copy is a frame with an empty body.
 pub(super) fn mended<M: Message>(frame: &[u8]) -> Vec<u8> {
     let mut mended = frame.to_vec();
     mended.resize(frame.len().max(HEADER_BYTES), 0);
@@ -161,7 +165,7 @@ impl Header {
 ///
 /// # Errors
 /// [`FrameError::Ended`] if the other side ended the connection before the frame. After any other
-/// error no further frame can be read from the connection.
+/// error the caller must give up the connection.
 pub fn read<M: Message>(from: &mut impl Read) -> Result<M, FrameError> {
     let mut header = [0; HEADER_BYTES];
     let first = loop {
@@ -185,7 +189,7 @@ pub fn read<M: Message>(from: &mut impl Read) -> Result<M, FrameError> {
 /// Writes one message.
 ///
 /// # Errors
-/// [`FrameError::TooLong`] before anything is written; [`FrameError::Io`].
+/// Those of [`encode`], before anything is written; [`FrameError::Io`].
 pub fn write<M: Message>(to: &mut impl Write, message: &M) -> Result<(), FrameError> {
     Ok(to.write_all(&encode(message)?)?)
 }

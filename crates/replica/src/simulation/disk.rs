@@ -55,8 +55,8 @@ impl Disks {
         }
     }
 
-    /// Makes a device fail at one of its next calls, or makes it full, so that each call which
-    /// needs space fails. A restart repairs the device.
+    /// Makes a device fail at one of its next calls, or makes it full until [`Disks::mend`] is
+    /// called. On a full device each call that needs space fails.
     pub fn fail(&self) {
         let mut inside = self.inside();
         let Inside { log, stores, random } = &mut *inside;

@@ -159,7 +159,8 @@ impl Machine {
         drop(group);
     }
 
-    /// Makes a disk fail soon, or makes it full at once.
+    /// Damages one of the disks, until [`Machine::mend_disk`] is called. The seed chooses the disk
+    /// and the damage: one of the disk's next calls fails, or the disk is full from now on.
     pub fn fail_disk(&self) {
         self.disks.fail();
     }

@@ -1,10 +1,11 @@
-//! Tests of the policy with arrival patterns in simulated time. Clients work on processors, commit
-//! to a device, and think.
+//! Tests of the policy with arrival patterns in simulated time. Clients work on processors, think,
+//! and commit to a device.
 //!
-//! The model: a released client waits for a processor, works, thinks without a processor, and
-//! commits. A leader takes the commits that have arrived, after the delay that the policy decides
-//! on, and the device is busy for one write. An appointed waiter waits for a processor; the syncer
-//! does not. The costs of waking and yielding are not modelled; only a real machine shows them.
+//! The model: when a client's commit was written, the client waits for a processor, works, thinks
+//! without a processor, and commits again. A leader first delays its write as the policy decides.
+//! Then the leader takes all commits that have arrived, and the device is busy for one write. A
+//! waiter that was appointed as the next leader waits for a processor; the syncer does not. The
+//! costs of waking and yielding are not modelled; only a real machine shows them.
 
 use super::super::heuristics::{Heuristic, Heuristics};
 use super::*;
