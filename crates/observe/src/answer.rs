@@ -1,8 +1,8 @@
 //! Answers requests from an open database.
 //!
 //! The thread of a connection runs this code, or the thread of a program that has opened the
-//! database read-only. Rows are read in a short read-only transaction, which ends before the reply
-//! is sent. So a client that does not read its reply blocks nothing in the database.
+//! database itself. Rows are read in a short read-only transaction, which ends before the reply is
+//! sent. So a client that does not read its reply blocks nothing in the database.
 
 use crate::bytes::Bytes;
 use crate::protocol::{Refusal, Reply, Request};
@@ -20,8 +20,9 @@ const COUNTED_MAX: u64 = 10_000;
 const TRIES: usize = 10;
 
 /// Answers `request` from `database`. An error becomes a [`Reply::Refused`]. [`Request::Changes`]
-/// and [`Request::Backup`] are refused, because a program that has the database open calls the
-/// database's methods instead.
+/// and [`Request::Backup`] are refused: a connection answers these two itself, and does not pass
+/// them to this function. A program that has the database open calls the database's methods
+/// instead.
 pub fn answer(database: &Database, request: &Request) -> Reply {
     match read(database, request) {
         Ok(reply) => reply,

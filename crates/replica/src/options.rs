@@ -45,7 +45,7 @@ pub struct ReplicaOptions {
     /// Number of entries of the Raft log between two snapshots. A snapshot syncs the engine once,
     /// and lets the log be purged. At least 1. Default: 50,000.
     pub snapshot_entries: u64,
-    /// Number of entries below a snapshot that the log retains for replicas that lag. A replica
+    /// Number of entries that the log retains below a snapshot, for replicas that lag. A replica
     /// that lags more gets the snapshot. Default: 50,000.
     pub kept_entries: u64,
     /// Time that another replica may take to install a snapshot after the snapshot's last byte was

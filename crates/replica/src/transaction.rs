@@ -43,7 +43,8 @@ impl Transaction {
         (inside.reads, inside.set)
     }
 
-    /// Returns the index of the last entry of the Raft log in the state that the transaction reads.
+    /// Returns the index of the last entry of the Raft log that is applied in the state that the
+    /// transaction reads. Returns 0 if no entry is applied.
     pub fn index(&self) -> u64 {
         self.view.applied.index()
     }
@@ -158,7 +159,8 @@ impl ReadView {
         ReadView(Transaction::new(view))
     }
 
-    /// Returns the index of the last entry of the Raft log in the state.
+    /// Returns the index of the last entry of the Raft log that is applied in the state of this
+    /// view. Returns 0 if no entry is applied.
     pub fn index(&self) -> u64 {
         self.0.index()
     }

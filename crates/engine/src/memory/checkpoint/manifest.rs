@@ -3,10 +3,11 @@
 //!
 //! Both heads begin with magic (8 bytes), version u32, checksum u32 (CRC-32C of the head without
 //! these four bytes), database id u128, number of the checkpoint u64. A part's head has 4,096
-//! bytes; next in it is the number of the part u32. The manifest has 8,192 bytes; next in it are
-//! next table u32, number of parts u16, number of streams u16, greatest timestamp u64. Then come
-//! for each part a u64 for its rows and a u64 for its bytes, and for each stream a u64, the
-//! position from which its log is needed. The remaining bytes are zero. Numbers are little-endian.
+//! bytes; after the common fields comes the number of the part u32. The manifest has 8,192 bytes;
+//! after the common fields come the exclusive limit of the table ids u32, the number of parts u16,
+//! the number of streams u16, and an upper bound of the rows' timestamps u64. Then come for each
+//! part a u64 for its rows and a u64 for its bytes, and for each stream a u64, the position from
+//! which its log is needed. The remaining bytes are zero. Numbers are little-endian.
 
 use super::block::{ALIGN, field};
 use crate::Lsn;

@@ -21,9 +21,9 @@ pub(crate) trait WalBarrier: Send + Sync + Debug {
     fn poison(&self, what: &'static str) -> Error;
 
     /// Returns a position from which the log can be read, and above which the calling thread's
-    /// later records lie. The position is loaded with Acquire or stronger. If appends are in the
-    /// order of their LSNs, this is the reserved frontier, which the provided implementation
-    /// returns.
+    /// later records lie. The position is loaded with Acquire or stronger. If the inserter gives
+    /// later appends higher LSNs (every inserter does except `chunked`), the reserved frontier is
+    /// such a position, and the provided implementation returns it.
     fn floor(&self) -> Lsn {
         self.reserved()
     }
