@@ -23,9 +23,11 @@
 //! A crash before (2) leaves an empty directory. A crash between (2) and (5) leaves an incomplete
 //! copy, which can be removed. A crash after (5) leaves the whole copy.
 
+mod chunks;
 mod manifest;
 mod pace;
 
+pub(crate) use chunks::{CHUNK, Chunk, ReadChunks, copy_chunks};
 pub(crate) use manifest::{FILE_NAME as MANIFEST, Manifest};
 pub(crate) use pace::Pace;
 

@@ -8,10 +8,10 @@
 //! The copy has a state that a crash at the cut might have left: restart keeps the records below
 //! the cut whose dependencies are also below the cut, and drops the others (`docs/recovery.md`,
 //! "Copies"). A copy that is extended by archived log also ends at a cut, and may be brought back
-//! from this cut to a stamp ([`rewind`]). Rows are decoded and encoded again, because each block of
-//! rows is bound to the id of its database; so damage in the source is found here.
+//! from this cut to a stamp ([`rewind`]). Blocks of rows are copied as they are, with heads for the
+//! id of the copy (`checkpoint/copy.rs`).
 
-use super::checkpoint::{CheckpointFolder, Manifest, PartSummary};
+use super::checkpoint::CheckpointFolder;
 use super::engine::Engine;
 use super::rewind::rewind;
 use crate::checkpoint_schedule::TakesCheckpoints;
@@ -21,7 +21,7 @@ use crate::directory::LOG_FOLDER;
 use crate::error::{CopyFault, Error, Result};
 use crate::pause::{self, PausePoint};
 use crate::{CommitStamp, Lsn};
-use katydid_wal::{CopyTarget, Stream, copy_unopened};
+use katydid_wal::{Background, CopyTarget, Stream, copy_unopened};
 use std::sync::atomic::Ordering;
 
 /// Bytes of the log that are read at once.
@@ -50,7 +50,8 @@ impl Engine {
         };
         let ends = self.log.streams().iter().map(Stream::reserved);
         pace.expect(ends.zip(&from).map(|(end, from)| end.since(*from)).sum());
-        copy_checkpoint(&self.folder, control.checkpoint_number, target, pace)?;
+        let background = self.options.advanced.log.background;
+        copy_checkpoint(&self.folder, control.checkpoint_number, target, pace, background)?;
         pause::at(PausePoint::PagesCopied);
         let cut = {
             let _visit = self.opening.visit()?;
@@ -112,7 +113,7 @@ pub(crate) fn copy_files(
     };
     let folder = CheckpointFolder::existing(source.directory.as_ref(), target.method, source.manifest.id)?;
     let folder = folder.ok_or_else(|| missing(super::checkpoint::FOLDER))?;
-    copy_checkpoint(&folder, control.checkpoint_number, target, pace)?;
+    copy_checkpoint(&folder, control.checkpoint_number, target, pace, Background::Threads)?;
     let log = source.directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?;
     let folder = target.directory.subdirectory(LOG_FOLDER)?;
     let to = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
@@ -136,27 +137,13 @@ fn copy_checkpoint(
     number: u64,
     target: &Target,
     pace: &mut Pace<'_>,
+    background: Background,
 ) -> Result<()> {
     let folder = CheckpointFolder::create(target.directory.as_ref(), target.method, target.id)?;
     if number == 0 {
         return Ok(());
     }
     let (reader, writer) = (source.read(number)?, folder.begin(number)?);
-    let Manifest { parts, .. } = reader.manifest();
-    pace.expect(parts.iter().map(|part| part.bytes).sum());
-    let mut copied: Vec<PartSummary> = Vec::with_capacity(parts.len());
-    for summary in parts {
-        let mut part = reader.part(*summary)?;
-        let mut copy = writer.part()?;
-        while let Some(rows) = part.next_rows()? {
-            let mut bytes = 0;
-            for row in &rows {
-                copy.push(row)?;
-                bytes += (row.key.len() + row.value.map_or(0, <[u8]>::len)) as u64;
-            }
-            pace.step(bytes)?;
-        }
-        copied.push(copy.finish()?);
-    }
-    writer.finish(Manifest { parts: copied, ..reader.manifest().clone() })
+    pace.expect(reader.manifest().parts.iter().map(|part| part.bytes).sum());
+    reader.copy(writer, background, &mut |bytes| pace.step(bytes))
 }

@@ -29,7 +29,7 @@
 use crate::CommitStamp;
 use crate::checkpoint_schedule::TakesCheckpoints;
 use crate::control::{Control, Shutdown};
-use crate::copy::{Copied, Extension, Pace, Target, Unopened};
+use crate::copy::{CHUNK, Chunk, Copied, Extension, Pace, ReadChunks, Target, Unopened, copy_chunks};
 use crate::directory::LOG_FOLDER;
 use crate::error::{CopyFault, Error, Result};
 use crate::paged::changes::{self, Changes, Head};
@@ -40,14 +40,7 @@ use crate::pause::{self, PausePoint};
 use katydid_device::{AlignedBuffer, File, Id, WriteMode};
 use katydid_wal::{Background, CopyTarget, copy_unopened};
 use std::io::IoSlice;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
-
-/// Bytes of pages that are read and written with one call.
-const CHUNK: usize = 1 << 20;
-
-/// Number of chunks that are read ahead of the chunk that is written.
-const CHUNKS_AHEAD: usize = 2;
 
 /// Number of times that a page is read again before the pool is asked for it.
 const READ_AGAIN: usize = 8;
@@ -236,18 +229,8 @@ struct Reader<'a> {
     next: u64,
 }
 
-/// Pages that were read.
-struct Chunk {
-    buffer: AlignedBuffer,
-    /// Number of bytes of `buffer` that hold pages.
-    bytes: usize,
-    /// Offset of the first page in the database file, in bytes.
-    offset: u64,
-}
-
-impl Reader<'_> {
-    /// Reads the next pages into `buffer`; `None` after the last page. Page 0 is made anew for the
-    /// copy's id.
+impl ReadChunks for Reader<'_> {
+    /// Reads the next pages. Page 0 is made anew for the copy's id.
     fn read(&mut self, mut buffer: AlignedBuffer) -> Result<Option<Chunk>> {
         if self.next == self.pages {
             return Ok(None);
@@ -275,18 +258,6 @@ impl Reader<'_> {
         self.next += count;
         Ok(Some(Chunk { buffer, bytes, offset }))
     }
-
-    /// Reads all pages into the buffers that `spare` gives. Ends early if the writing side has
-    /// dropped its ends of the channels.
-    fn run(mut self, spare: &Receiver<AlignedBuffer>, filled: &SyncSender<Result<Option<Chunk>>>) {
-        while let Ok(buffer) = spare.recv() {
-            let chunk = self.read(buffer);
-            let over = !matches!(chunk, Ok(Some(_)));
-            if filled.send(chunk).is_err() || over {
-                return;
-            }
-        }
-    }
 }
 
 /// The writing side of [`copy_pages`].
@@ -298,78 +269,21 @@ struct Writer<'a, 'p> {
 }
 
 impl Writer<'_, '_> {
-    /// Writes the pages of a chunk, or the changed ones among them. Returns the buffer.
-    fn write(&mut self, chunk: Chunk) -> Result<AlignedBuffer> {
-        let Chunk { mut buffer, bytes, offset } = chunk;
-        let pages = &mut buffer[..bytes];
+    /// Writes the pages of a chunk, or the changed ones among them.
+    fn write(&mut self, chunk: &mut Chunk) -> Result<()> {
+        let pages = &mut chunk.buffer[..chunk.bytes];
         match &mut self.changes {
             Some(changes) => changes.write(pages, self.page_bytes, self.copy)?,
-            None => self.copy.write_at(&[IoSlice::new(pages)], offset, WriteMode::Written)?,
+            None => self.copy.write_at(&[IoSlice::new(pages)], chunk.offset, WriteMode::Written)?,
         }
-        self.pace.step(bytes as u64)?;
-        Ok(buffer)
+        self.pace.step(chunk.bytes as u64)
     }
 }
 
 /// Copies the first `Reader::pages` pages. With `Writer::changes`, copies only the changed ones
 /// among them. Page 0 is made anew for the copy's id, and does not count as changed.
-///
-/// With `Background::Threads` a second thread reads up to [`CHUNKS_AHEAD`] chunks ahead of the
-/// chunk that the caller writes. So the source and the device of the copy work at the same time.
-/// The second thread has ended when the function returns. If it cannot be started, the caller
-/// itself reads.
-fn copy_pages(reader: Reader<'_>, writer: Writer<'_, '_>, background: Background) -> Result<()> {
-    let buffer = || AlignedBuffer::new_zeroed(CHUNK);
-    let alone = |mut writer: Writer<'_, '_>| {
-        let (mut reader, mut buffer) = (reader, buffer());
-        while let Some(chunk) = reader.read(buffer)? {
-            buffer = writer.write(chunk)?;
-        }
-        Ok(())
-    };
-    if background == Background::Caller {
-        return alone(writer);
-    }
-    thread::scope(|scope| {
-        let (filled, chunks) = sync_channel(CHUNKS_AHEAD);
-        let (give_back, spare) = channel();
-        let name = "katydid-copy".to_owned();
-        let Ok(thread) =
-            thread::Builder::new().name(name).spawn_scoped(scope, move || reader.run(&spare, &filled))
-        else {
-            return alone(writer);
-        };
-        // The chunk that is written and those read ahead each have a buffer.
-        for _ in 0..=CHUNKS_AHEAD {
-            let _ended = give_back.send(buffer());
-        }
-        // The call drops the channels, so the reading thread ends at its next use of a channel.
-        let written = write_chunks(writer, chunks, give_back);
-        match thread.join() {
-            Ok(()) => written,
-            Err(_) => Err(Error::Internal("the thread that reads the pages of a copy panicked")),
-        }
-    })
-}
-
-/// Writes the chunks that the reading thread sends, and gives their buffers back to it.
-fn write_chunks(
-    mut writer: Writer<'_, '_>,
-    chunks: Receiver<Result<Option<Chunk>>>,
-    give_back: Sender<AlignedBuffer>,
-) -> Result<()> {
-    loop {
-        match chunks.recv() {
-            Ok(Ok(Some(chunk))) => {
-                let buffer = writer.write(chunk)?;
-                // The send fails after the last chunk, when the reading thread has ended.
-                let _ended = give_back.send(buffer);
-            }
-            Ok(Ok(None)) => return Ok(()),
-            Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(Error::Internal("the thread that reads the pages of a copy panicked")),
-        }
-    }
+fn copy_pages(reader: Reader<'_>, mut writer: Writer<'_, '_>, background: Background) -> Result<()> {
+    copy_chunks(reader, |chunk| writer.write(chunk), background)
 }
 
 #[cfg(test)]

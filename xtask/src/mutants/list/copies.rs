@@ -1,8 +1,8 @@
 //! Mutants of copies of a database: backups, increments, archives, dumps, compaction.
 
 use super::tests::{
-    ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, CHANGES_UNITS, COPY_UNITS, DUMP, LARGE_BACKUPS, LOADS_UNREAD,
-    MEMORY_RACES, REPAIR,
+    ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, CHANGES_UNITS, CHECKPOINTS, COPY_UNITS, DUMP, LARGE_BACKUPS,
+    LOADS_UNREAD, MEMORY_RACES, REPAIR,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -149,7 +149,7 @@ pub const LIST: &[Mutant] = &[
     },
     Mutant {
         name: "a backup ends well at a page that cannot be read",
-        file: "crates/engine/src/paged/copy.rs",
+        file: "crates/engine/src/copy/chunks.rs",
         old: "            Ok(Err(error)) => return Err(error),\n            Err(_)",
         new: "            Ok(Err(_)) => return Ok(()),\n            Err(_)",
         tests: LARGE_BACKUPS,
@@ -237,5 +237,26 @@ pub const LIST: &[Mutant] = &[
         old: "named.name == name && named.since < stamp",
         new: "named.name == name",
         tests: CHANGES,
+    },
+    Mutant {
+        name: "memory: a copied block is not compared with its checksum",
+        file: "crates/engine/src/memory/checkpoint/copy.rs",
+        old: "if checksum(payload) != head.payload_sum {",
+        new: "if checksum(payload) == 0 && payload.is_empty() {",
+        tests: CHECKPOINTS,
+    },
+    Mutant {
+        name: "memory: a copy does not miss the blocks at a part's end",
+        file: "crates/engine/src/memory/checkpoint/copy.rs",
+        old: "payload != self.rows.to_le_bytes() || self.rows != self.summary.rows",
+        new: "payload.is_empty()",
+        tests: CHECKPOINTS,
+    },
+    Mutant {
+        name: "order: memory: a copy is whole before its blocks are durable",
+        file: "crates/engine/src/memory/checkpoint/copy.rs",
+        old: "        self.file.sync()?;\n        Ok(PartSummary",
+        new: "        Ok(PartSummary",
+        tests: BACKUP,
     },
 ];

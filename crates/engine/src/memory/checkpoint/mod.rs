@@ -14,7 +14,8 @@
 //!    meaning and may be removed.
 //! 2. Files of the checkpoint that the control file names are never written.
 //! 3. Room in a file is prepared before bytes are written to it. So a full device causes
-//!    `Error::NoSpace` and does not shut the gate.
+//!    `Error::NoSpace` and does not shut the gate. Room for a copy (`copy.rs`) is not prepared,
+//!    because a copy has a gate of its own.
 //! 4. A checksum is compared before the bytes that it covers are used. The checksum of each head
 //!    covers the length of the payload, so no memory is allocated for an unchecked length.
 //!
@@ -29,6 +30,7 @@
 //!   left.
 
 mod block;
+mod copy;
 pub(crate) mod fuzz;
 mod manifest;
 mod read;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct CheckpointReader {
     folder: CheckpointFolder,
-    identity: Identity,
+    pub(super) identity: Identity,
     manifest: Manifest,
 }
 
@@ -34,20 +34,10 @@ impl CheckpointReader {
 
     /// Opens the part that `summary`, from the manifest, describes.
     pub(crate) fn part(&self, summary: PartSummary) -> Result<PartReader> {
-        let name = part_name(self.identity.number, summary.part);
-        let file = self.folder.open(&name)?;
-        let length = file.len()?;
-        if length != summary.bytes {
-            return Err(corrupt(
-                &name,
-                length.min(summary.bytes),
-                "the file is not as long as the manifest says",
-            ));
-        }
+        let (name, file) = self.part_file(summary)?;
         let mut head = AlignedBuffer::new_zeroed(PART_HEAD);
         let read = file.read_at(&mut head, 0)?;
-        check_part(&head[..read], self.identity, summary.part)
-            .map_err(|fault| head_fault(fault, &self.folder, &name))?;
+        self.check_part_head(&head[..read], &name, summary)?;
         Ok(PartReader {
             file,
             identity: self.identity,
@@ -63,9 +53,30 @@ impl CheckpointReader {
             ended: false,
         })
     }
+
+    /// Opens the file of a part, which has as many bytes as the manifest says. Also returns the
+    /// name of the file.
+    pub(super) fn part_file(&self, summary: PartSummary) -> Result<(String, Arc<dyn File>)> {
+        let name = part_name(self.identity.number, summary.part);
+        let file = self.folder.open(&name)?;
+        let length = file.len()?;
+        if length != summary.bytes {
+            return Err(corrupt(
+                &name,
+                length.min(summary.bytes),
+                "the file is not as long as the manifest says",
+            ));
+        }
+        Ok((name, file))
+    }
+
+    /// Checks that `head` is the head of the part in file `name`.
+    pub(super) fn check_part_head(&self, head: &[u8], name: &str, summary: PartSummary) -> Result<()> {
+        check_part(head, self.identity, summary.part).map_err(|fault| head_fault(fault, &self.folder, name))
+    }
 }
 
-fn corrupt(file: &str, at: u64, finding: &str) -> Error {
+pub(super) fn corrupt(file: &str, at: u64, finding: &str) -> Error {
     Error::Corrupt { place: format!("{file} at {at}"), page: None, finding: finding.to_owned() }
 }
 

@@ -9,6 +9,7 @@ use crate::memory::checkpoint::block::{BLOCK, HEAD, Head, Kind, checksum};
 use crate::memory::checkpoint::manifest::mend;
 use crate::{KEY_BYTES_MAX, Lsn, VALUE_BYTES_MAX};
 use katydid_device::{Create, Gate, Id, MemoryDirectory, SimDevice, WriteMode};
+use katydid_wal::Background;
 use std::io::IoSlice;
 
 const DATABASE: Id = Id::new(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00);
@@ -78,6 +79,21 @@ fn read(folder: &CheckpointFolder, number: u64) -> Result<Vec<Vec<Owned>>> {
     reader.manifest().parts.iter().map(|summary| read_part(&reader, *summary)).collect()
 }
 
+/// Copies a checkpoint to a database of another id. Returns the rows of the copy.
+fn copied(folder: &CheckpointFolder, number: u64, background: Background) -> Result<Vec<Vec<Owned>>> {
+    let directory = MemoryDirectory::new();
+    let target = CheckpointFolder::create(&directory, Method::Direct, Id::new(!DATABASE.get()))?;
+    let (reader, mut bytes) = (folder.read(number)?, 0);
+    reader.copy(target.begin(number)?, background, &mut |more| {
+        bytes += more;
+        Ok(())
+    })?;
+    let copy = target.read(number)?;
+    assert_eq!(copy.manifest(), reader.manifest());
+    assert_eq!(bytes, copy.manifest().parts.iter().map(|part| part.bytes).sum::<u64>());
+    read(&target, number)
+}
+
 fn folder(directory: &dyn Directory) -> CheckpointFolder {
     CheckpointFolder::create(directory, Method::Direct, DATABASE).expect("the folder")
 }
@@ -118,6 +134,9 @@ fn what_is_written_is_read() {
             (0..round % 5).map(|part| (0..part * 700 + round % 3).map(|_| row(600_000)).collect()).collect();
         write(&folder, round as u64, &parts).expect("write");
         assert!(read(&folder, round as u64).expect("read") == parts, "round {round}");
+        for background in [Background::Caller, Background::Threads] {
+            assert!(copied(&folder, round as u64, background).expect("copy") == parts, "round {round}");
+        }
         let reader = folder.read(round as u64).expect("read");
         let summaries = reader.manifest().parts.clone();
         assert_eq!(summaries.iter().map(|part| part.rows as usize).collect::<Vec<_>>(), {
@@ -153,7 +172,9 @@ fn the_longest_row_and_full_blocks_fit() {
     let rest = BLOCK - HEAD - block::ROW_HEAD - KEY_BYTES_MAX;
     let rows = [rest - 1, rest, rest + 1, VALUE_BYTES_MAX, 0, rest].map(row).to_vec();
     write(&folder, 1, std::slice::from_ref(&rows)).expect("write");
-    assert!(read(&existing().expect("the folder"), 1).expect("read") == [rows]);
+    let found = existing().expect("the folder");
+    assert!(copied(&found, 1, Background::Caller).expect("copy") == std::slice::from_ref(&rows));
+    assert!(read(&found, 1).expect("read") == [rows]);
 }
 
 fn bytes_of(directory: &dyn Directory, name: &str) -> Vec<u8> {
@@ -209,14 +230,18 @@ fn every_damaged_byte_and_every_truncation_is_found_and_named() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << (at % 8);
             replace(inner.as_ref(), name, &bytes);
-            match read(&folder, 1) {
-                Ok(rows) => assert!(is_free && rows == few(1), "{name} at {at}"),
-                outcome => assert_named(outcome, name, &format!("{name} at {at}")),
+            for outcome in [read(&folder, 1), copied(&folder, 1, Background::Caller)] {
+                match outcome {
+                    Ok(rows) => assert!(is_free && rows == few(1), "{name} at {at}"),
+                    outcome => assert_named(outcome, name, &format!("{name} at {at}")),
+                }
             }
         }
         for length in (0..whole.len()).filter(|length| length % 97 == 0 || length % 4096 < 3) {
             replace(inner.as_ref(), name, &whole[..length]);
-            assert_named(read(&folder, 1), name, &format!("{name} of {length} bytes"));
+            for outcome in [read(&folder, 1), copied(&folder, 1, Background::Caller)] {
+                assert_named(outcome, name, &format!("{name} of {length} bytes"));
+            }
         }
         replace(inner.as_ref(), name, &[&whole[..], &[0]].concat());
         assert_named(read(&folder, 1), name, "one byte more");
@@ -239,7 +264,9 @@ fn a_length_that_is_not_there_is_refused_before_it_is_allocated() {
         let head = Head { kind: Kind::Rows, part: 0, number: 0, payload_bytes, rows: 1, payload_sum: 0 };
         head.encode(&mut bytes[4096..], identity);
         replace(folder.directory.as_ref(), "part-000001-000", &bytes);
-        assert_named(read(&folder, 1), "part-000001-000 at 4096", "a long block");
+        for outcome in [read(&folder, 1), copied(&folder, 1, Background::Caller)] {
+            assert_named(outcome, "part-000001-000 at 4096", "a long block");
+        }
     }
     // The checksums match, but the number of rows or the payload length is wrong.
     for (rows, payload_bytes) in [(2, 60), (4, 60), (3, 59), (3, 10)] {
@@ -268,10 +295,13 @@ fn foreign_and_newer_files_are_distinguished() {
     let [first, second] = ["part-000001-000", "part-000002-000"].map(|name| bytes_of(inner.as_ref(), name));
     replace(inner.as_ref(), "part-000001-000", &second);
     is_identity(read(&ours, 1), "part-000001-000");
+    is_identity(copied(&ours, 1, Background::Caller), "part-000001-000");
     // The block comes from the other checkpoint's part, at the same offset.
     let mixed = [&first[..4096], &second[4096..]].concat();
     replace(inner.as_ref(), "part-000001-000", &mixed);
-    assert_named(read(&ours, 1), "part-000001-000 at 4096", "a block of another checkpoint");
+    for outcome in [read(&ours, 1), copied(&ours, 1, Background::Caller)] {
+        assert_named(outcome, "part-000001-000 at 4096", "a block of another checkpoint");
+    }
     let mut newer = bytes_of(inner.as_ref(), "manifest-000002");
     newer[8] = 2;
     mend(&mut newer);

@@ -29,11 +29,24 @@ impl CheckpointWriter {
 
     /// Begins the next part.
     pub(crate) fn part(&self) -> Result<PartWriter> {
+        PartWriter::create(&self.folder, self.identity, self.next_part()?)
+    }
+
+    /// Creates the file of the next part, whose blocks are copied from another checkpoint. Returns
+    /// the file, and the checkpoint and number of the part.
+    pub(super) fn copied_part(&self) -> Result<(Arc<dyn File>, Identity, u32)> {
+        let part = self.next_part()?;
+        let name = part_name(self.identity.number, part);
+        let file = self.folder.directory.open(&name, Create::New, self.folder.method)?;
+        Ok((file, self.identity, part))
+    }
+
+    fn next_part(&self) -> Result<u32> {
         let part = self.parts.fetch_add(1, Ordering::Relaxed);
         if part as usize >= PARTS_MAX {
             return Err(Error::Internal("a checkpoint of too many parts"));
         }
-        PartWriter::create(&self.folder, self.identity, part)
+        Ok(part)
     }
 
     /// Writes the manifest. `manifest.parts` must be all parts that were begun, in any order, and
