@@ -1,9 +1,9 @@
 //! Steps of CI, in an order in which failures show early.
 //!
-//! The model checkers, the mutants and the checks of documents and features run in parallel with
-//! the tests, because the tests wait for the device during half of their time. The output of each
-//! check is shown when the check ends. The model checkers and the mutants have their own build
-//! folders; all checks that run in parallel begin when the tests are built.
+//! The model checkers, the mutants, the lints and the checks of documents and features run in
+//! parallel with the tests, because the tests wait for the device during half of their time. The
+//! output of each check is shown when the check ends. The model checkers and the mutants have their
+//! own build folders; all checks that run in parallel begin when the tests are built.
 
 use crate::run::{Outcome, Steps, cargo, package, root, run, target};
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
@@ -30,15 +30,13 @@ fn each(steps: &mut Steps) -> Outcome {
     steps.step("format", || run("format", &mut cargo(["fmt", "--all", "--check"])))?;
     steps.step("layers", layers::check)?;
     steps.step("tidy", tidy::check)?;
-    steps.step("lints", || {
-        run("lints", &mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
-    })?;
+    tests_and_checkers(steps)?;
+    // These two steps are offline, because the tests have downloaded all dependencies.
     // The nightly run also builds the packages; here they are only packed.
     steps.step("packages", || {
         run("packages", package().args(["--offline", "--no-verify", "--allow-dirty"]))
     })?;
     steps.step("features", unasked)?;
-    tests_and_checkers(steps)?;
     steps.step("browser", || browser::look(browser::left_by_tests()))
 }
 
@@ -54,6 +52,11 @@ fn unasked() -> Outcome {
         Some(line) => Err(format!("without its features katydid links {line}").into()),
         None => Ok(()),
     }
+}
+
+/// The command that looks for lints in all code, with all features, and fails at a warning.
+fn lints() -> Command {
+    cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
 /// The command that builds all documentation and fails at a warning.
@@ -81,6 +84,7 @@ fn tests_and_checkers(steps: &mut Steps) -> Outcome {
                         checker("explorer", long::explore()),
                         checker("loom", long::loom()),
                         checker("mutants", mutants::few()),
+                        checker("lints", lints()),
                         checker("docs", docs()),
                         checker("bare", bare()),
                     ]
