@@ -322,8 +322,9 @@ impl Database {
     }
 
     /// Begins a read view: a transaction that only reads, with the database's durability. The view
-    /// shows the state at its beginning. Reads of the view do not wait for transactions that write,
-    /// nor make them wait. See [`Access::ReadOnly`](crate::Access::ReadOnly).
+    /// shows the state at its beginning, and makes no transaction wait. In the paged engine it also
+    /// waits for none; in the memory engine its beginning and its reads may wait for a transaction
+    /// that is committing. See [`Access::ReadOnly`](crate::Access::ReadOnly).
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
