@@ -18,7 +18,8 @@ pub trait Kept {
     fn write(&self, key: &[u8], value: &[u8]) -> Result<()>;
 }
 
-/// The key of the number of tables. It cannot be a table's key, because no table has an empty name.
+/// The key under which the number of tables is kept. No table's byte is kept under the same key,
+/// because no table has an empty name.
 const MANY: &[u8] = &[0];
 
 impl Prefixes {

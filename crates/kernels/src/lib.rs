@@ -12,7 +12,7 @@
 //! | [`sync`] | the leader's hand-over, the waiters, and the sync protocols |
 //! | [`nvram`] | persisting of a log in NVRAM, and assignment of its memory |
 //! | [`notification`] | the wake-up of a worker thread |
-//! | [`page_meta`] | state of pages that threads read without the pages' latches |
+//! | [`page_meta`] | a page's number and recovery LSN, read without the page's latch |
 //! | [`rig`], [`sizes`] | measuring an inserter without a log |
 //! | [`dependencies`] | the positions in several streams that a transaction depends on |
 //! | [`txn`] | timestamps, slots and statuses of transactions of the memory engine |

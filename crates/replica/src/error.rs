@@ -27,9 +27,10 @@ pub enum Error {
         /// The leader and its address, if known.
         leader: Option<(ReplicaId, String)>,
     },
-    /// The replica could not confirm by a majority that it leads, or an awaited status did not come
-    /// in time. No row was changed, but [`Replica::open_client`](crate::Replica::open_client) may
-    /// have opened a session. Ask again, or ask another replica.
+    /// The replica could not confirm by a majority that it leads, or the status that
+    /// [`Replica::wait_until`](crate::Replica::wait_until) waits for did not come in time. No row
+    /// was changed, but [`Replica::open_client`](crate::Replica::open_client) may have opened a
+    /// session. Ask again, or ask another replica.
     #[error("replica {replica} could not confirm that it leads: {reason}")]
     NoQuorum {
         /// The replica that was asked.

@@ -6,18 +6,21 @@
 //! stream, and names the range of positions whose records are dropped (`truncate.rs`). Positions
 //! are never used twice, and no byte of the range is changed. Invariants:
 //!
-//! 1. A range lies below the record that names it. The range begins at the start of a record that
-//!    was not truncated, or at the durable frontier at the time of the truncation.
+//! 1. A range lies below the record that names it. The range begins in one of three places: at the
+//!    start of a record that was not truncated before, at the beginning of an earlier range, or at
+//!    the durable frontier at the time of the truncation.
 //! 2. Two ranges are therefore disjoint, or the later one contains the earlier one. The merged
 //!    ranges are sorted, and at least one record lies between any two of them.
 //! 3. An open log counts a range only after the record that names it is durable. Otherwise a
 //!    follower could pass over records that a crash brings back.
-//! 4. The start of a stream is never inside a range: a trim to such a position ends where the range
-//!    begins. Otherwise the log could not report to a consumer at such a position that the consumer
-//!    has seen truncated records.
+//! 4. The start of a stream is never inside a range; the end of the range counts as inside, its
+//!    beginning does not (`Range::has_inside`). If a trim names a position inside a range, the log
+//!    is trimmed only up to the beginning of the range. Otherwise a consumer that continues from
+//!    the start of the stream could not get the error that it has seen truncated records.
 //!
-//! A crash leaves the record that names the range, or no part of the truncation. Recovery's walk
-//! finds the record before users read anything.
+//! After a crash there are two cases. Either the record that names the range is in the log, and all
+//! records of the range are dropped; or that record is lost, and this truncation drops nothing.
+//! Recovery's walk finds the record before users read anything.
 
 use katydid_kernels::checksum::read_u64;
 use katydid_kernels::lsn::Lsn;
@@ -101,7 +104,8 @@ impl Ranges {
 #[derive(Debug, Default)]
 pub(crate) struct Truncations {
     /// Number of truncations that this opening made. Stored (Release) under `state`, read (Acquire)
-    /// by readers, which look at `state` only when this number has changed.
+    /// by followers and by [`Skip`]. Both look at `state` again when this number has changed;
+    /// `Skip` also does so when its reader has passed the range that it found last.
     made: AtomicUsize,
     /// This is a leaf latch.
     state: RwLock<State>,
@@ -159,8 +163,9 @@ impl Truncations {
         self.inside(to).map_or(to, |range| range.from)
     }
 
-    /// Returns a range that contains all records below `at` that truncations after the first `seen`
-    /// have dropped; `None` if these truncations dropped no such record.
+    /// Returns one range that contains every record below `at` that later truncations have dropped,
+    /// or `None` if they have dropped no record below `at`. The later truncations are those that
+    /// this opening made after its first `seen` ones.
     pub(crate) fn since(&self, seen: usize, at: Lsn) -> Option<Range> {
         if self.made() == seen {
             return None;
@@ -223,7 +228,8 @@ mod tests {
             assert_eq!(truncations.dropping(at).map(|range| range.to), to, "{at}");
             assert_eq!(skip.over(&truncations, at), to, "{at}");
         }
-        // A reader that has read all of a range stands at the range's end, which is not inside.
+        // A reader that has read all of a range stands at the range's end, so the end counts as
+        // inside. The range's beginning does not.
         for (at, from) in [(80, None), (88, Some(80)), (400, Some(80)), (408, None)] {
             assert_eq!(truncations.inside(Lsn::new(at)).map(|range| range.from.get()), from, "{at}");
             assert_eq!(truncations.start_below(Lsn::new(at)).get(), from.unwrap_or(at));

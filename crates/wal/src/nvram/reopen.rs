@@ -3,14 +3,15 @@
 //! One thread runs this code, after the walk has found the end of the log. That thread has the
 //! region alone. Rules:
 //!
-//! 1. Entries beyond the end that are set in their lap were left by appends above a hole. These
-//!    entries are reset, and the reset is persisted, before anything is put into the heap: the
-//!    memory of their objects is free, and a new object there must not be read at their positions.
+//! 1. An entry beyond the end counts as set if it holds the lap of its position (`Entries::named`).
+//!    Such entries were left by appends above a hole. They are reset, and the reset is persisted,
+//!    before anything is put into the heap. The memory of their objects counts as free, so a new
+//!    object may be put there; an entry that stayed set would then name the new object.
 //! 2. An object that an entry below the end names stays where it is, and is persisted, because
 //!    after a kill it may be in caches only.
 //!
-//! A crash may leave some of these entries reset and others not. None of them was valid, because
-//! the hole below them is still there.
+//! A crash may leave some entries of rule 1 reset and others not. That does no harm: none of them
+//! names a valid record, because the hole below them is still there.
 
 use super::entries::{ENTRY, Entries, Named};
 use katydid_kernels::lsn::Lsn;

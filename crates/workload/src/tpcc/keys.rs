@@ -1,6 +1,7 @@
 //! Keys that sort like the values that they encode. Pure functions.
 //!
-//! Numbers are big-endian. Names end with a zero byte, and no name contains a zero byte.
+//! Numbers are big-endian. In a key, a zero byte follows each name; the names themselves contain no
+//! zero byte.
 
 /// Identity of a district. Most keys begin with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -49,7 +49,8 @@ pub(super) type Undo = HashMap<TableId, BTreeMap<Vec<u8>, Vec<Step>>>;
 /// back.
 pub(super) struct Replayed {
     pub(super) undo: Undo,
-    /// First pages of the chains and roots of the trees that committed transactions were to free.
+    /// Pages that stand for all that committed transactions had still to free: of each overflow
+    /// chain the first page, of each tree the root.
     pub(super) freed: Vec<PageId>,
     /// Pages that do not match a record of the log. The rows of such a page are not used, because
     /// the page is not what was written.
