@@ -93,7 +93,7 @@ pub enum Error {
         reason: UnknownReason,
     },
     /// The state of the replica is older than the caller accepts.
-    #[error("the replica's state may be {} old; at most {} ms were asked for", Age(*age), max.as_millis())]
+    #[error("the replica's state {}; at most {} ms were asked for", Age(*age), max.as_millis())]
     TooStale {
         /// Age of the state, if it is known.
         age: Option<Duration>,
@@ -252,8 +252,8 @@ struct Age(Option<Duration>);
 impl std::fmt::Display for Age {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
-            Some(age) => write!(f, "{} ms", age.as_millis()),
-            None => f.write_str("of any age"),
+            Some(age) => write!(f, "may be {} ms old", age.as_millis()),
+            None => f.write_str("is of unknown age"),
         }
     }
 }
