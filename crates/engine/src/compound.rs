@@ -54,8 +54,8 @@ impl Transaction {
     /// device, the call is then faster than single puts of keys in random order, such as hashes.
     /// Locks are those of [`Transaction::put`].
     ///
-    /// Transactions that write to one table by one `put_all` each cannot deadlock with each other,
-    /// because they lock their keys in the same order.
+    /// Two transactions cannot deadlock with each other if each of them locks keys only by a single
+    /// `put_all`, and both write to the same table: they lock their keys in the same order.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {

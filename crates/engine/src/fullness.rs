@@ -56,7 +56,9 @@ impl Share {
         taken >= self.least
     }
 
-    /// Notes that a checkpoint was taken, or tried, and has left the fullness `taken`.
+    /// Notes `taken`, the fullness after a checkpoint (in the memory engine also after one that
+    /// failed). The next checkpoint is due at `taken` plus [`MORE`], but never below the configured
+    /// share.
     pub(crate) fn left(&self, taken: u32) {
         self.due.store(self.least.max(taken.saturating_add(MORE)), Ordering::Relaxed);
     }

@@ -50,8 +50,8 @@ pub const RECORD_ALIGNMENT: usize = 8;
 pub const RECORD_BYTES_MAX: usize = 64 << 20;
 /// Maximum bytes of one physical record, header and payload, whatever the options: 64 KiB.
 pub const PHYSICAL_BYTES_MAX: usize = 64 << 10;
-/// Bytes of each dependency between a stamped record's header and its payload. A log of several
-/// streams defines their content.
+/// Bytes of one dependency. The dependencies of a stamped record lie between its header and its
+/// payload. A log of several streams defines the content of a dependency.
 pub const DEPENDENCY_BYTES: usize = 16;
 /// Offset of `incarnation`, from which on the sum covers the header.
 const SUMMED_FROM: usize = 16;
@@ -342,8 +342,9 @@ impl PreparedRecord {
 
 /// Prepares a header over `payload`. Header, link and payload together must have at most
 /// [`PHYSICAL_BYTES_MAX`] bytes.
-// The function is inlined and works on whole words, so that the fields stay in registers. Reading
-// bytes back at once in another width than that of the stores would cost more than the checksum.
+// The function is inlined and works on whole words, so that the fields stay in registers. If the
+// fields were stored one by one and read again immediately as wider words, each read would wait for
+// the stores, and these waits would cost more than the checksum.
 #[inline(always)]
 pub fn prepare_header<'a>(
     fields: &HeaderFields,

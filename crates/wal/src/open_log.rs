@@ -12,7 +12,7 @@
 //!    program owns the gate, the program closes it after the log, and holds a lock of its own until
 //!    then.
 //!
-//! A crash leaves no state of this file.
+//! All state of this module is in memory, so a crash leaves none of it.
 
 use crate::closing::{self, Closing};
 use crate::consumers::Consumers;
@@ -38,7 +38,8 @@ pub(crate) enum GateOwner {
     Opener,
 }
 
-/// Gate and watch in front of the files of a log, made by the opener and handed down.
+/// Gate and watch in front of the files of a log, which all its streams share. The owner of the
+/// gate has made it.
 #[derive(Debug, Clone)]
 pub(crate) struct Guards {
     pub gate: Gate,
@@ -101,7 +102,8 @@ impl OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        // `close` returns the outcome. If the stream was ended, this does nothing.
+        // The outcome is ignored: only `Log::close` returns it. If the stream has ended already,
+        // this call does nothing.
         let _outcome = self.end_dropped("a stream");
         self.core.wakers.call_due();
     }
@@ -133,7 +135,8 @@ fn finish(core: &Core, mark: bool) -> Result<()> {
 pub(crate) struct OpenLog {
     pub id: Id,
     pub streams: Box<[OpenStream]>,
-    /// Histories of the streams before this opening.
+    /// Copies of the `incarnations` of all streams, by number, in one slice, for questions that
+    /// need several streams (such as those of `head.rs`).
     pub incarnations: Box<[IncarnationHistory]>,
     pub directory: String,
     pub background: Background,
@@ -271,7 +274,8 @@ impl OpenLog {
 
 impl Drop for OpenLog {
     fn drop(&mut self) {
-        // `close` returns the outcome. If it was called, this does nothing.
+        // The outcome is ignored: only `Log::close` returns it. If the log has ended already, this
+        // call does nothing.
         let _outcome = self.end(|stream| stream.end_dropped(&self.directory));
         self.streams.iter().for_each(|stream| stream.core.wakers.call_due());
     }

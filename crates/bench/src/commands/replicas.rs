@@ -50,7 +50,8 @@ pub struct Replicas {
     /// Number of kills of a leader in each round
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     kills: u16,
-    /// Number of commits that the absent replica misses. The target is about 1,000,000
+    /// Number of commits that the absent replica misses; the project's target assumes about
+    /// 1,000,000
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     missed: u64,
     /// Seconds of each run of a case
@@ -66,7 +67,7 @@ pub struct Replicas {
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Folder to work in. It must be new or empty, and is restored afterwards
+    /// Folder to work in, which must be new or empty; the command removes what it writes there
     #[arg(long, value_name = "DIR", default_value = "katydid-replicas")]
     dir: PathBuf,
     /// Write a line for each round of each case to this file

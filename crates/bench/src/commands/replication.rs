@@ -17,13 +17,14 @@ use katydid_command::table::wrapped;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Repeat the figures of Efficient flushing about replication, with servers on this machine
+/// Repeat the figures about replication of the paper "Efficient flushing of log records", with
+/// servers on this machine
 ///
 /// Each server is a process with a log on its own device. The client sends each transaction to all
-/// replicas at once, and acknowledges it when all have answered. Each replica commits with its own
-/// sync protocol: the paper's existing scheme (slotted), its proposed scheme (aggregated) or
-/// another. For comparison, a Raft group acknowledges by a majority or by all. After each run the
-/// command compares all replicas.
+/// replicas at once, and acknowledges it when all have answered. Each replica syncs its log by
+/// itself. All replicas of a run use the same sync protocol: the paper's existing scheme (slotted),
+/// its proposed scheme (aggregated) or another. For comparison, a Raft group acknowledges by a
+/// majority or by all. After each run the command compares all replicas.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What the paper saw, aggregated over slotted at 8, 16, 32, 64 and 128 threads:

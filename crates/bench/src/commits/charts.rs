@@ -1,7 +1,8 @@
 //! Charts of a figure's rows.
 //!
-//! Pure functions. All axes that vary, except the x axis, distinguish lines. In a figure that
-//! compares systems, fewer axes do ([`SYSTEM`]).
+//! Pure functions. A chart has one line for each combination of values of the axes that vary, the x
+//! axis excepted. In a figure that compares systems, only the system, the work and the number of
+//! threads count for this ([`SYSTEM`]).
 
 use super::case::{Case, Delay};
 use super::compare::{speed_up, to_disk};

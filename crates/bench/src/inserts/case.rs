@@ -96,7 +96,8 @@ pub struct Inserted {
     pub megabytes_per_second: f64,
     /// The fewest and the most records of one thread.
     pub of_one_thread: (u64, u64),
-    /// Bytes over which the filled frontier crawled, and bytes over which it hopped.
+    /// With inserter `grasshopper`: bytes by which the tracker moved the filled frontier record by
+    /// record (crawling), and bytes by which it moved the frontier over whole ranges (hopping).
     pub travelled: (u64, u64),
     /// Times in nanoseconds: in sweep `txn` from commit to acknowledgement, in sweep `stall` the
     /// lengths of the frontier's standstills.

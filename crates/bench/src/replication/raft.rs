@@ -66,7 +66,8 @@ impl RaftGroup {
         })
     }
 
-    /// A store of this group, whose commits are acknowledged on this condition.
+    /// Makes a store of this group. A commit of the store is acknowledged when it is replicated as
+    /// `durability` says.
     pub fn store(&self, durability: Replicated) -> GroupStore {
         GroupStore::new(self.client.clone(), WriteOptions { durability, wait: PATIENCE })
     }

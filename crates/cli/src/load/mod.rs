@@ -2,9 +2,9 @@
 //!
 //! `bulk` and `sort` load a whole file at once, in key order.
 //!
-//! One thread reads. The main thread parses and commits one batch at a time, and waits until it is
-//! durable. A crash at any point leaves whole batches: all acknowledged ones, and perhaps the next
-//! one.
+//! All other loads are in batches: one thread reads the file, and the main thread parses and
+//! commits one batch at a time, and waits until the batch is durable. A crash at any point leaves
+//! whole batches: all acknowledged ones, and perhaps the next one.
 
 mod bulk;
 pub mod lines;
@@ -34,9 +34,9 @@ use std::time::Instant;
 ///
 /// The command creates the database and the table if they are missing. In a TSV file the key is the
 /// first field (or --key-column), and the value is the rest of the line. In a CSV file fields may
-/// be in quotes; the value is the other field, or a CSV record of all other fields. In a JSON Lines
-/// file each line is an object with "key" and "value". Lines end in \n or \r\n. A key that exists
-/// already gets the new value.
+/// be in quotes. The value is the field that is not the key or, if there are several such fields, a
+/// CSV record of them. In a JSON Lines file each line is an object with "key" and "value". Lines
+/// end in \n or \r\n. A key that exists already gets the new value.
 ///
 /// Each batch of lines is one transaction, and is acknowledged when it is durable. A line that
 /// cannot be read ends the load; the lines before it are kept. SIGINT and SIGTERM end the load
@@ -321,7 +321,8 @@ impl Loading<'_> {
         }
     }
 
-    /// Commits the records that begin with number `first`.
+    /// Commits a batch, whose first record has the number `first`, and prints the acknowledgement
+    /// if `acks` is set.
     fn commit(&mut self, first: u64, entries: &Entries) -> Result<()> {
         (self.commit)(entries).map_err(|failure| match failure {
             Failure::Failed(why) => self.bad_batch(first, entries.len() as u64, &why),

@@ -43,8 +43,8 @@ fn read_label(directory: &dyn Directory) -> Result<Option<Label>> {
     Label::decode(&text[..count]).map(Some).map_err(|found| fault(directory, found))
 }
 
-/// Returns whether a directory is the first of a set whose making was finished, as far as its label
-/// can be read.
+/// Returns whether `first`, the first directory of a set, has a readable label that says that the
+/// making of the set was finished.
 pub(super) fn is_complete(first: &dyn Directory) -> bool {
     matches!(read_label(first), Ok(Some(Label { state: State::Complete, .. })))
 }
@@ -155,8 +155,8 @@ impl Set {
         &self.directories[1..]
     }
 
-    /// Returns the number that names a file's parts, if the file has parts. `subject` is for the
-    /// error of a header that cannot be read, or that was lost (invariant 7).
+    /// Returns the number that names a file's parts, if the file has parts. `subject` returns the
+    /// place that the error names if the header is invalid or was lost (invariant 7).
     fn read_id(&self, first: &dyn File, subject: impl FnOnce() -> String) -> Result<Option<u64>> {
         // The length is read before the header, because another opening may be giving the file
         // parts, and the file grows only after its header is written.
@@ -171,9 +171,9 @@ impl Set {
         id.map_err(|found| Error::new(Verb::Open, subject(), Cause::Stripes(found)))
     }
 
-    /// Returns the number that names the parts of a file that was opened to be changed. Makes the
-    /// header durable, and reads it again, before the header counts (invariant 6). No other thread
-    /// has the handle yet, so no other thread syncs the handle meanwhile.
+    /// Returns the number that names the parts of a file that was opened to be changed. A header
+    /// that is found is not trusted at once: it is made durable and read again (invariant 6). No
+    /// other thread has the handle yet, so no other thread syncs the handle meanwhile.
     fn durable_id(&self, first: &dyn File, subject: impl Fn() -> String) -> Result<Option<u64>> {
         if self.read_id(first, &subject)?.is_none() {
             return Ok(None);
@@ -225,7 +225,7 @@ impl Set {
         id.map(|id| self.open_parts(id, method)).transpose()
     }
 
-    /// Opens a file's parts, for reading only if there is no `method`.
+    /// Opens a file's parts: to be changed by `method`, or read-only if `method` is `None`.
     fn open_parts(&self, id: u64, method: Option<Method>) -> Result<Vec<Arc<dyn File>>> {
         let name = label::part_name(id);
         let open = |directory: &Arc<dyn Directory>| match method {
@@ -236,8 +236,9 @@ impl Set {
     }
 
     /// Returns the parts of a file, and makes them if it has none (invariant 1). If the device has
-    /// no room, nothing is left behind, and the error's verb is `verb`. The cause is
-    /// `Cause::Locked` if another opening has the directory's lock, or has a turn.
+    /// no room for a part, the parts made so far are removed, now or by a later collection, and the
+    /// error's verb is `verb`. The cause is `Cause::Locked` if another opening has the directory's
+    /// lock, or has a turn.
     pub(super) fn make_parts(
         &self,
         first: &dyn File,
@@ -276,8 +277,8 @@ impl Set {
             directory.sync()?;
         }
         if verb != Verb::Prepare {
-            // A preparation would sync the page cache while other threads may sync it, which the
-            // gate's invariant 4 forbids.
+            // A preparation would sync this file's cached bytes while other threads may sync them,
+            // which the gate's invariant 4 forbids.
             return Ok(());
         }
         // After this preparation the header cannot run out of room.

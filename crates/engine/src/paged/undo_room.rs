@@ -33,8 +33,9 @@ impl UndoRoom {
     }
 }
 
-/// Estimates the bytes of the record that undoes this one, or of this record itself if it is
-/// longer.
+/// Estimates the bytes that the undo of a record with this kind and payload will log. The estimate
+/// is the size of the record itself, except for a long value (`ChainWrite`), whose undo is much
+/// smaller.
 pub(crate) fn undo_bytes(kind: u8, payload: &[&[u8]]) -> u64 {
     let bytes = payload.iter().map(|piece| piece.len() as u64).sum::<u64>();
     // The undo of a long value logs the numbers of the freed pages, not their contents.

@@ -1,5 +1,5 @@
-//! The two interfaces of stage three: [`Rounds`], which a sync protocol calls, and
-//! [`SyncProtocol`], which the log calls.
+//! The two interfaces between a log and its sync protocol: [`Rounds`], which the protocol calls,
+//! and [`SyncProtocol`], which the log calls.
 
 use super::tally::SyncTally;
 use crate::durability::Durability;
@@ -89,7 +89,7 @@ pub trait Rounds {
     fn tally(&self) -> &SyncTally;
 }
 
-/// A design of stage three.
+/// A sync protocol, which makes filled bytes written and durable.
 pub trait SyncProtocol: Send + Sync + Debug {
     /// Blocks until `end`, which is reserved, is settled at `level`.
     fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability);

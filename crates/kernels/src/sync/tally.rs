@@ -1,8 +1,9 @@
-//! Counters of stage three. All accesses are relaxed, because the counters are independent.
+//! Counters of a log's sync protocol, which makes filled bytes written and durable. All accesses
+//! are relaxed, because the counters are independent.
 
 use crate::counter::Counter;
 
-/// The counters of stage three of one log. Times are in nanoseconds.
+/// The counters of the sync protocol of one log. Times are in nanoseconds.
 #[derive(Debug, Default)]
 pub struct SyncTally {
     /// Bytes of the log that became durable.

@@ -28,8 +28,9 @@
 //! 3. Only the holder of the baton touches `pending`, `kept` and `count`. These fields pass to the
 //!    next holder through `signal` (Release to Acquire), or through `state` (from the release of
 //!    the baton to its next acquisition).
-//! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0, so the releasing
-//!    thread sees an arrival or request in between.
+//! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0. The swap fails if a
+//!    waiter or request has come since the last `take`, so the releasing thread cannot overlook
+//!    one.
 //!
 //! A crash leaves none of this state behind.
 
@@ -419,8 +420,8 @@ impl Baton {
 
     /// Holder only: takes off the pending list the waiters for which `reached` returns true. If
     /// `appoint` is true, also takes one of the other waiters off the list, to lead next. This is
-    /// the waiter with the lowest end. A leader's own wait lasts until the holes below its end are
-    /// filled, and every other waiter has to wait for those holes anyway.
+    /// the waiter with the lowest end, because a leader waits until the holes below its own end are
+    /// filled. No other waiter has a lower end, so all of them need the same holes filled.
     pub(crate) fn settle(&self, appoint: bool, reached: impl Fn(&Waiter) -> bool) -> Settled {
         self.plain.write();
         let mut covered = Covered::none();

@@ -43,13 +43,15 @@ impl ClusterOptions {
 pub struct ClientTimes {
     /// Number of acknowledged transactions.
     pub committed: u64,
-    /// Sum over the transactions of the client time: the time from before the request was sent to
-    /// the first replica until the last replica had answered, the papers' trx(c).
+    /// The client times of all transactions, added up. A transaction's client time begins before
+    /// its request is sent to the first replica, and ends when the last replica has answered (the
+    /// paper's trx(c)).
     pub client_ns: u64,
-    /// Sum over the transactions of the server time at the slowest replica. The server time is the
-    /// time from the decoded request until that replica knew the outcome: the papers' trx(s).
+    /// The server times of all transactions at their slowest replicas, added up. A transaction's
+    /// server time at a replica begins when the replica has decoded the request, and ends when it
+    /// knows the outcome (the paper's trx(s)).
     pub slowest_ns: u64,
-    /// Sum over the transactions of the mean server time of all replicas.
+    /// The server times of all transactions, each the mean of all replicas, added up.
     pub server_ns: u64,
 }
 

@@ -55,8 +55,8 @@ impl Action {
 /// One operation of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
-    /// Name of the table. The table is created if it is missing. `katydid client-driven answers` is
-    /// reserved for the replicas.
+    /// Name of the table. The table is created if it is missing. A transaction that names the table
+    /// "katydid client-driven answers" is refused: each replica keeps its answers there.
     pub table: String,
     /// Key in that table, at most [`katydid::KEY_BYTES_MAX`] bytes.
     pub key: Vec<u8>,
@@ -167,7 +167,7 @@ pub struct Answer {
     pub outcome: Outcome,
     /// True if an earlier request with the same identity had this outcome.
     pub repeated: bool,
-    /// Nanoseconds from decoding the request until the outcome was known: the papers' trx(s).
+    /// Nanoseconds from decoding the request until the outcome was known: the paper's trx(s).
     pub server_ns: u64,
 }
 
@@ -191,7 +191,7 @@ pub struct ReplicaStat {
     pub refused: u64,
     /// Transactions answered again from the table of answers.
     pub repeated: u64,
-    /// Time of committed transactions, from decoding the request until the commit: the papers'
+    /// Time of committed transactions, from decoding the request until the commit: the paper's
     /// trx(s).
     pub server_ns: u64,
     /// Time that threads waited for the sync lock, if they then synced or found nothing to sync:
@@ -279,6 +279,7 @@ pub enum Reply {
     Stat(ReplicaStat),
     /// Answers [`Request::Forget`].
     Forgotten,
-    /// The replica could not serve a request other than a transaction.
+    /// The replica could not serve the request, for this reason. A [`Request::Transact`] never gets
+    /// this reply.
     Unserved(String),
 }

@@ -24,8 +24,8 @@ pub enum Loaded {
     NotNeeded,
     /// An earlier run has loaded the data.
     Before,
-    /// This run has loaded this number of records (or of the things that the word names) in this
-    /// time.
+    /// This run has loaded the data. The fields are the number of things loaded, their name in the
+    /// plural (such as `records` or `batches`), and the time.
     Now(u64, &'static str, Duration),
 }
 
@@ -38,7 +38,8 @@ pub struct Counted {
     pub found: u64,
     /// Expected number of rows.
     pub expected: u64,
-    /// Text for the report: further conditions, which were checked with the count and hold.
+    /// Text for the report: further conditions, which hold. They were checked when the rows were
+    /// counted. `None` if only the number was checked.
     pub also: Option<&'static str>,
 }
 
