@@ -50,8 +50,7 @@ pub struct Replicas {
     /// Number of kills of a leader in each round
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     kills: u16,
-    /// Number of commits that the absent replica misses; the project's target assumes about
-    /// 1,000,000
+    /// Number of commits that the absent replica misses; the target is for about 1,000,000
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     missed: u64,
     /// Seconds of each run of a case

@@ -17,8 +17,7 @@ use katydid_command::table::wrapped;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Repeat the figures about replication of the paper "Efficient flushing of log records", with
-/// servers on this machine
+/// Repeat Efficient flushing's figures about replication, with servers on this machine
 ///
 /// Each server is a process with a log on its own device. The client sends each transaction to all
 /// replicas at once, and acknowledges it when all have answered. Each replica syncs its log by
