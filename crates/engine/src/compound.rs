@@ -51,8 +51,8 @@ impl Transaction {
     /// leaf are written one after the other. For up to 64 keys at a time, the paged engine reads
     /// all leaves that are not in memory by one batch of reads, unless
     /// [`page_method`](crate::PagedOptions::page_method) is `Direct`. If leaves come from the
-    /// device, the call is then faster than single puts of keys in random order, such as hashes.
-    /// Locks are those of [`Transaction::put`].
+    /// device, the call is faster than single puts of keys in random order, such as hashes. Locks
+    /// are those of [`Transaction::put`].
     ///
     /// Two transactions cannot deadlock with each other if each of them locks keys only by a single
     /// `put_all`, and both write to the same table: they lock their keys in the same order.
@@ -225,8 +225,9 @@ impl Transaction {
     }
 
     /// Removes all keys in `keys` and returns their number. Locks are those of
-    /// [`Transaction::range`] over all of `keys`. Each key is deleted and logged by itself, so the
-    /// log grows by one deletion for each key. The call holds copies of at most 128 keys at a time.
+    /// [`Transaction::range`] over all of `keys`, and for each deleted key those of
+    /// [`Transaction::put`]. Each key is deleted and logged by itself, so the log grows by one
+    /// deletion for each key. The call holds copies of at most 128 keys at a time.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {

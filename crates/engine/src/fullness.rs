@@ -11,11 +11,11 @@
 //!    engine this limit is lower while many transactions have written and not ended. The rest of
 //!    the log is for the transactions that have written, because each of them keeps a part of the
 //!    log until it ends.
-//! 3. A transaction that waits holds no latch. It waits for checkpoints, or takes one itself
-//!    (memory engine). A checkpoint needs neither locks nor the end of a transaction. If an open
-//!    transaction keeps checkpoints from freeing log (paged engine), the waiting transaction waits
-//!    for the end of that transaction instead. If this wait would close a circle of waits, the
-//!    waiting transaction fails with `LogFull` (`paged::log_room`).
+//! 3. A transaction that waits holds no latch. It waits for checkpoints; in the memory engine it
+//!    may take one itself instead. A checkpoint needs neither locks nor the end of a transaction.
+//!    If an open transaction keeps checkpoints from freeing log (paged engine), the waiting
+//!    transaction waits for the end of that transaction instead. If this wait would close a circle
+//!    of waits, the waiting transaction fails with `LogFull` (`paged::log_room`).
 
 use crate::error::Error;
 use crate::options::Options;
@@ -50,8 +50,8 @@ impl Share {
         taken >= self.due.load(Ordering::Relaxed)
     }
 
-    /// Returns whether `taken` has reached the configured share, whatever the last checkpoint has
-    /// left.
+    /// Returns whether `taken` has reached the configured share, whatever the fullness was after
+    /// the last checkpoint.
     pub(crate) fn is_over(&self, taken: u32) -> bool {
         taken >= self.least
     }

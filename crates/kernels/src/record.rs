@@ -15,7 +15,8 @@
 //! 2. The sum covers `durable`, so `durable` is the durable frontier as read *before* the
 //!    reservation. A value that is too low is harmless, because recovery uses it only as a lower
 //!    bound.
-//! 3. Between its reservation and its copy, a thread fills in only the position.
+//! 3. Between its reservation and its copy, a thread fills in only the position. In memory it also
+//!    binds the sum to the position (rule 5).
 //! 4. The reader checks `len` against [`PHYSICAL_BYTES_MAX`] before it reads or allocates `len`
 //!    bytes.
 //! 5. In memory (bit 3 of `flags`) the sum is bound to the position, because a crash may persist
@@ -136,8 +137,8 @@ impl Part {
     }
 }
 
-/// The link of a record to other records. A record that is its whole transaction is linked to other
-/// commits; any other record is linked to the previous record of its transaction.
+/// The link of a record to other records. A record that is the only one of its transaction is
+/// linked to other commits; any other record is linked to the previous record of its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chain {
     /// The transaction may have several records. The value is the LSN of the previous one, as the
@@ -283,7 +284,7 @@ pub struct HeaderFields {
     pub kind: Kind,
     /// The id of the transaction, as the appender gave it.
     pub txn: u64,
-    /// Link of the record.
+    /// The chain of the record.
     pub chain: Chain,
     /// The durable frontier, read before the reservation (rule 2).
     pub durable: Lsn,
@@ -390,7 +391,7 @@ pub struct Header {
     pub part: Part,
     /// The transaction's id, as its appender gave it.
     pub txn: u64,
-    /// Link of the record, as its appender gave it.
+    /// The chain of the record, as its appender gave it.
     pub chain: Chain,
     /// Position up to which the log was known to be durable when the record was prepared.
     pub durable: Lsn,
@@ -455,8 +456,8 @@ impl Invalid {
 }
 
 /// Decodes the physical record at the start of `bytes`, which were read at `at` from a log of this
-/// layout. A record that names another layout is invalid, because the reader would look for the
-/// next record at the wrong position.
+/// layout. A record that names another layout is invalid. If one of the two layouts is `Apart`, the
+/// reader would look for the next record at the wrong position; otherwise the sum would not match.
 pub fn decode(bytes: &[u8], at: Lsn, layout: Layout) -> Result<Decoded<'_>, Invalid> {
     let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(Invalid::Short(HEADER_BYTES)) };
     // This test comes first, because nearly all bytes that are not a record fail it. So a search

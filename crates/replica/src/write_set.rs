@@ -26,7 +26,7 @@ pub(crate) const RESERVED_PREFIX: &str = "katydid.";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Write {
-    /// Sets the value of `key` in `table`, present or not.
+    /// Sets the value of `key` in `table`, whether or not the key is present.
     Put {
         /// Name of the table. The table is created if it is missing.
         table: String,

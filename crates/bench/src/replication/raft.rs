@@ -72,8 +72,8 @@ impl RaftGroup {
         GroupStore::new(self.client.clone(), WriteOptions { durability, wait: PATIENCE })
     }
 
-    /// Waits until every member has applied the leader's last entry. Checks that every member has
-    /// this number of rows in a table.
+    /// Waits until every member has applied the leader's last entry. Checks that `table` has
+    /// `acknowledged` rows at every member: one for each acknowledged insert.
     pub fn check(&self, table: &str, acknowledged: u64) -> Result<()> {
         let last = self.leader()?.last_index;
         for (id, address) in &self.addresses {

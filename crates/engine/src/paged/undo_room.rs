@@ -27,7 +27,8 @@ impl UndoRoom {
         let two_pages = 2 * page_bytes as u64;
         match log.is_bounded() {
             true => UndoRoom { step: 2 * two_pages, standing, given: 0, ahead: two_pages },
-            // The log's standing reserve covers transactions that log less than `given`.
+            // The log's standing reserve covers a transaction until twice the estimated bytes of
+            // its undo exceed `given` (`make_reserve`).
             false => UndoRoom { step: 64 << 10, standing, given: 64 << 10, ahead: 0 },
         }
     }

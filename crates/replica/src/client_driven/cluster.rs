@@ -38,7 +38,7 @@ impl ClusterOptions {
     }
 }
 
-/// Times of acknowledged transactions, as sums in nanoseconds.
+/// Number of acknowledged transactions, and sums of their times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClientTimes {
     /// Number of acknowledged transactions.
@@ -48,8 +48,8 @@ pub struct ClientTimes {
     /// paper's trx(c)).
     pub client_ns: u64,
     /// The server times of all transactions at their slowest replicas, added up. A transaction's
-    /// server time at a replica begins when the replica has decoded the request, and ends when it
-    /// knows the outcome (the paper's trx(s)).
+    /// server time at a replica begins when the replica has decoded the request, and ends when the
+    /// replica knows the outcome (the paper's trx(s)).
     pub slowest_ns: u64,
     /// The server times of all transactions, each the mean of all replicas, added up.
     pub server_ns: u64,
