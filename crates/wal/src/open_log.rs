@@ -6,9 +6,9 @@
 //! 1. One gate stands before the directory and every stream's folder, so a failure of one stream
 //!    shuts all streams. The gate belongs to the log, or to the program that opened the log behind
 //!    a gate of its own. Only the owner closes the gate.
-//! 2. A stream ends once: nothing is written to it afterwards, and its threads are told to stop.
-//!    The ending thread waits until they have ended, unless it is inside a device call of the log.
-//!    A stream of an opening that failed is ended when it is dropped.
+//! 2. A stream ends once. No thread writes to a stream that has ended. The thread that ends a
+//!    stream stops the stream's threads, and joins them if it is not inside a device call of the
+//!    log. If an opening fails, the drop of each of its streams ends that stream.
 //! 3. A log that has its own gate releases the directory after it has closed the gate. If the
 //!    program owns the gate, the program closes it after the log, and holds a lock of its own until
 //!    then.
