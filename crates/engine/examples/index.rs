@@ -35,8 +35,8 @@ pub fn run(db: &Database) -> Result<()> {
     // waiting.
     let txn = db.begin_read_only()?;
     let of_basel: Vec<u64> = towns.keys(&txn, "Basel").collect::<Result<_>>()?;
-    let of_bern: Vec<u64> = towns.keys(&txn, "Bern").collect::<Result<_>>()?;
+    let of_bern: Vec<(u64, String)> = users.find(&txn, &towns, "Bern").collect::<Result<_>>()?;
     println!("Basel: {of_basel:?}, Bern: {of_bern:?}");
-    assert_eq!((of_basel, of_bern), (vec![2, 3], vec![1]));
+    assert_eq!((of_basel, of_bern), (vec![2, 3], vec![(1, "Bern".to_owned())]));
     Ok(())
 }

@@ -16,7 +16,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use katydid::{EngineKind, Error};
+use katydid::{EngineKind, Error, Stat, typed};
 use store::{Item, NewOrder, Order, Shop, ShopError};
 
 impl IntoResponse for ShopError {
@@ -24,8 +24,7 @@ impl IntoResponse for ShopError {
         let code = match &self {
             ShopError::UnknownItem(_) => StatusCode::NOT_FOUND,
             ShopError::OutOfStock { .. } => StatusCode::CONFLICT,
-            ShopError::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            ShopError::Store(Error::LogFull { .. } | Error::MemoryFull { .. }) => {
+            ShopError::Busy | ShopError::Store(Error::LogFull { .. } | Error::MemoryFull { .. }) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             ShopError::Store(error) if error.is_no_space() => StatusCode::INSUFFICIENT_STORAGE,
@@ -38,11 +37,10 @@ impl IntoResponse for ShopError {
 type Answer<T> = Result<T, ShopError>;
 
 async fn put_items(State(shop): State<Shop>, Json(items): Json<Vec<Item>>) -> Answer<StatusCode> {
-    shop.transact(move |shop, txn| {
-        items.iter().try_for_each(|item| shop.items.put(txn, &item.sku, katydid::typed::Json(item)))?;
-        Ok(StatusCode::CREATED)
-    })
-    .await
+    let _permit = shop.permits.try_acquire().ok_or(ShopError::Busy)?;
+    let put = move |txn: &_| shop.items.put_all(txn, items.iter().map(|item| (&item.sku, typed::Json(item))));
+    shop.db.clone().transact_async(put).await?;
+    Ok(StatusCode::CREATED)
 }
 
 #[derive(serde::Deserialize)]
@@ -53,26 +51,26 @@ struct ListArgs {
 
 async fn list_items(State(shop): State<Shop>, Query(args): Query<ListArgs>) -> Answer<Json<Vec<Item>>> {
     let (prefix, limit) = (args.prefix.unwrap_or_default(), args.limit.unwrap_or(100));
-    shop.view(move |shop, txn| shop.items(txn, &prefix, limit)).await.map(Json)
+    Ok(Json(shop.db.clone().view_async(move |txn| shop.items(txn, &prefix, limit)).await?))
 }
 
 async fn place(State(shop): State<Shop>, Json(new): Json<NewOrder>) -> Answer<(StatusCode, Json<Order>)> {
-    let order = shop.transact(move |shop, txn| shop.place(txn, &new)).await?;
+    let _permit = shop.permits.clone().try_acquire().ok_or(ShopError::Busy)?;
+    let order = shop.db.clone().try_transact_async(move |txn| shop.place(txn, &new)).await?;
     Ok((StatusCode::CREATED, Json(order)))
 }
 
 async fn orders_of(State(shop): State<Shop>, Path(customer): Path<String>) -> Answer<Json<Vec<Order>>> {
-    shop.view(move |shop, txn| shop.orders_of(txn, &customer, 20)).await.map(Json)
+    Ok(Json(shop.db.clone().view_async(move |txn| shop.orders_of(txn, &customer, 20)).await?))
 }
 
 async fn report(State(shop): State<Shop>) -> Answer<Json<(u64, u64, u64)>> {
-    shop.view(Shop::report).await.map(Json)
+    Ok(Json(shop.db.clone().view_async(move |txn| shop.report(txn)).await?))
 }
 
 async fn metrics(State(shop): State<Shop>) -> Answer<String> {
-    let stat = shop.db.stat()?;
-    let (commits, conflicts, checkpoints) = (stat.commits, stat.conflicts, stat.checkpoints);
-    let (syncs, bytes, p99) = (stat.log.syncs, stat.log.bytes, stat.commit_latency.p99.as_micros());
+    let Stat { commits, conflicts, checkpoints, log, commit_latency, .. } = shop.db.stat()?;
+    let (syncs, bytes, p99) = (log.syncs, log.bytes, commit_latency.p99.as_micros());
     Ok(format!(
         "katydid_commits_total {commits}\nkatydid_conflicts_total {conflicts}\nkatydid_checkpoints_total \
          {checkpoints}\nkatydid_log_syncs_total {syncs}\nkatydid_log_bytes {bytes}\nkatydid_commit_p99_us {p99}\n"

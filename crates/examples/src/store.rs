@@ -59,7 +59,7 @@ pub struct Shop {
     by_customer: Index<u64, Json<Order>, String>,
     idempotency: TypedTable<String, u64>,
     numbers: Arc<Sequence>,
-    permits: Permits,
+    pub permits: Permits,
 }
 
 impl Shop {
@@ -77,26 +77,6 @@ impl Shop {
             permits: Permits::new(IN_FLIGHT),
             db,
         })
-    }
-
-    /// Runs `body` in a durable transaction, or returns an error if too many transactions are in
-    /// flight.
-    pub async fn transact<T: Send + 'static>(
-        &self,
-        body: impl Fn(&Shop, &Transaction) -> Result<T, ShopError> + Send + 'static,
-    ) -> Result<T, ShopError> {
-        let _permit = self.permits.try_acquire().ok_or(ShopError::Busy)?;
-        let shop = self.clone();
-        self.db.try_transact_async(move |txn| body(&shop, txn)).await
-    }
-
-    /// Runs `body` in a read view.
-    pub async fn view<T: Send + 'static>(
-        &self,
-        body: impl Fn(&Shop, &Transaction) -> katydid::Result<T> + Send + 'static,
-    ) -> Result<T, ShopError> {
-        let shop = self.clone();
-        Ok(self.db.view_async(move |view| body(&shop, view)).await?)
     }
 
     pub fn place(&self, txn: &Transaction, new: &NewOrder) -> Result<Order, ShopError> {
@@ -131,11 +111,8 @@ impl Shop {
 
     /// Returns the latest orders of a customer.
     pub fn orders_of(&self, txn: &Transaction, customer: &str, limit: usize) -> katydid::Result<Vec<Order>> {
-        let mut orders = Vec::new();
-        for id in self.by_customer.keys(txn, customer).rev().take(limit) {
-            orders.extend(self.orders.rows().get(txn, id?)?.map(|Json(order)| order));
-        }
-        Ok(orders)
+        let orders = self.orders.find(txn, &self.by_customer, customer);
+        orders.rev().take(limit).map(|row| Ok(row?.1.0)).collect()
     }
 
     /// Returns the numbers of orders, cents and units sold.

@@ -46,6 +46,8 @@ pub struct Index<K, V, I> {
 /// let txn = database.begin()?;
 /// let of_basel: katydid::Result<Vec<u64>> = towns.keys(&txn, "Basel").collect();
 /// assert_eq!(of_basel?, [1, 2]);
+/// let last = users.find(&txn, &towns, "Basel").next_back().transpose()?;
+/// assert_eq!(last, Some((2, "Basel".to_owned())));
 /// # Ok(())
 /// # }
 /// ```
@@ -74,7 +76,8 @@ impl<K: Key, V: Value, I: Key> Index<K, V, I> {
     }
 
     /// Returns an iterator over the keys of the rows that have the term `what`, in the order of the
-    /// keys. Errors and locks are those of [`Transaction::range`].
+    /// keys. Errors and locks are those of [`Transaction::range`]. [`IndexedTable::find`] returns
+    /// the rows.
     pub fn keys<'t>(&self, txn: &'t Transaction, what: impl AsKey<I>) -> Keys<'t, K, I> {
         Keys { entries: self.entries.range(txn, Prefix((what,))) }
     }
@@ -139,6 +142,19 @@ impl<K: Key + 'static, V: Value + 'static> IndexedTable<K, V> {
     /// indexes.
     pub fn rows(&self) -> &TypedTable<K, V> {
         &self.rows
+    }
+
+    /// Returns an iterator over the keys and values of the rows that have the term `what` in
+    /// `index`, in the order of the keys. The iterator reads the index as [`Transaction::range`]
+    /// does, and each row as [`Transaction::get`] does, with their errors and locks. It passes over
+    /// an entry whose row does not exist, which only a write past the index can leave.
+    pub fn find<'t, I: Key>(
+        &self,
+        txn: &'t Transaction,
+        index: &Index<K, V, I>,
+        what: impl AsKey<I>,
+    ) -> Rows<'t, K, V, I> {
+        Rows { keys: index.keys(txn, what), rows: self.rows.clone(), txn }
     }
 
     /// Sets the value of `key`, and updates the indexes. See [`Transaction::put`]. The call reads
@@ -215,6 +231,54 @@ impl<K: Key, I: Key> std::iter::FusedIterator for Keys<'_, K, I> {}
 impl<K, I> fmt::Debug for Keys<'_, K, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Keys({:?})", self.entries)
+    }
+}
+
+/// An iterator over the keys and values of the rows that have a term of an index, from either end.
+/// See [`IndexedTable::find`].
+pub struct Rows<'t, K, V, I> {
+    keys: Keys<'t, K, I>,
+    rows: TypedTable<K, V>,
+    txn: &'t Transaction,
+}
+
+impl<K: Key, V: Value, I: Key> Rows<'_, K, V, I> {
+    /// Returns the row of `key`, or `None` if it does not exist.
+    fn row(&self, key: Result<K>) -> Option<Result<(K, V)>> {
+        let row = key.and_then(|key| Ok(self.rows.get(self.txn, &key)?.map(|value| (key, value))));
+        row.transpose()
+    }
+}
+
+impl<K: Key, V: Value, I: Key> Iterator for Rows<'_, K, V, I> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let key = self.keys.next()?;
+            if let Some(row) = self.row(key) {
+                return Some(row);
+            }
+        }
+    }
+}
+
+impl<K: Key, V: Value, I: Key> DoubleEndedIterator for Rows<'_, K, V, I> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        loop {
+            let key = self.keys.next_back()?;
+            if let Some(row) = self.row(key) {
+                return Some(row);
+            }
+        }
+    }
+}
+
+impl<K: Key, V: Value, I: Key> std::iter::FusedIterator for Rows<'_, K, V, I> {}
+
+impl<K, V, I> fmt::Debug for Rows<'_, K, V, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rows({:?}, {:?})", self.rows, self.keys)
     }
 }
 

@@ -22,7 +22,7 @@ mod json;
 mod key;
 mod value;
 
-pub use index::{Index, IndexedTable, Keys};
+pub use index::{Index, IndexedTable, Keys, Rows};
 #[cfg(feature = "json")]
 pub use json::Json;
 pub use key::{AsKey, Key, KeyPrefix, TypedKeys};

@@ -14,6 +14,7 @@ suite! {
     what_is_not_of_the_type_is_named_and_the_transaction_goes_on,
     indexes_have_the_entries_of_the_rows,
     an_index_is_made_of_rows_that_were_there,
+    an_entry_without_a_row_is_passed_over,
     an_index_has_the_entries_of_the_rows_after_an_error,
     the_former_values_of_an_indexed_row_take_no_memory,
 }
@@ -153,6 +154,10 @@ fn indexes_have_the_entries_of_the_rows(engine: EngineKind) {
         for word in ["a", "b", "bb", "ccc"] {
             let expected: Vec<_> = of_word.remove(word).unwrap_or_default().into_iter().collect();
             assert_eq!(all(words.keys(&txn, word)), expected, "{word}");
+            let expected: Vec<_> = expected.into_iter().map(|key| (key, model[&key].clone())).collect();
+            assert_eq!(all(rows.find(&txn, &words, word)), expected, "{word}");
+            let back: Vec<_> = expected.into_iter().rev().collect();
+            assert_eq!(all(rows.find(&txn, &words, word).rev()), back, "{word}");
         }
         let odd: BTreeSet<_> = model.iter().map(|(key, text)| (text.len() as u64, *key)).collect();
         let odd: Vec<_> =
@@ -177,6 +182,24 @@ fn an_index_is_made_of_rows_that_were_there(engine: EngineKind) {
     assert_eq!(all(words.keys(&txn, "green")), [1, 2]);
     assert_eq!(all(words.keys(&txn, "green").rev()), [2, 1]);
     assert_eq!(words.entries().count(&txn, ..).unwrap(), 3);
+}
+
+fn an_entry_without_a_row_is_passed_over(engine: EngineKind) {
+    let database = in_memory(engine);
+    let words = words(database.table("words").unwrap());
+    let rows = IndexedTable::new(TypedTable::new(database.table("rows").unwrap())).with(&words);
+    let txn = database.begin().unwrap();
+    for key in 1u16..6 {
+        rows.put(&txn, key, "green").unwrap();
+    }
+    // These deletions do not update the index.
+    for key in [1u16, 3, 5] {
+        assert!(rows.rows().delete(&txn, key).unwrap());
+    }
+    let green = || rows.find(&txn, &words, "green").map(|row| row.unwrap().0);
+    assert_eq!(green().collect::<Vec<_>>(), [2, 4]);
+    assert_eq!(green().rev().collect::<Vec<_>>(), [4, 2]);
+    assert_eq!(all(words.keys(&txn, "green")), [1, 2, 3, 4, 5]);
 }
 
 fn an_index_has_the_entries_of_the_rows_after_an_error(engine: EngineKind) {

@@ -261,6 +261,13 @@ pub const LIST: &[Mutant] = &[
         tests: TYPED_KEYS,
     },
     Mutant {
+        name: "typed: an index finds rows from its end in the order from its start",
+        file: "crates/engine/src/typed/index.rs",
+        old: "let key = self.keys.next_back()?;",
+        new: "let key = self.keys.next()?;",
+        tests: TYPED,
+    },
+    Mutant {
         name: "typed: a failed write of an indexed row leaves its entries",
         file: "crates/engine/src/typed/index.rs",
         old: "if self.indexes.is_empty() { write() } else { txn.wholly(write) }",
