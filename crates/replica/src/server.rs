@@ -2,16 +2,16 @@
 //!
 //! One task accepts connections, and one task serves each connection. A connection begins with a
 //! handshake, which refuses another version of the protocol, another cluster, and messages for
-//! another replica. After the handshake a replica's connection has the messages of its purpose, and
-//! a client's connection has [`ClientCall`]s. No input makes the server panic. Memory for messages
-//! is bounded for each connection. The decoder buffers at most about one frame
-//! ([`PAYLOAD_BYTES_MAX`]). A connection for calls of a replica or for a snapshot has one decoded
-//! message at a time. A client's connection runs many calls at a time. The calls that are not
-//! answered have at most [`CALLS_BYTES_MAX`] bytes, as [`call_bytes`] counts them, and one more
-//! call waits for room. A connection for appends decodes appends ahead of Raft. The appends that
-//! Raft has not answered have at most [`APPENDS_BYTES_MAX`] bytes as frames. There are at most 131
-//! of them: 1 waits for the channel, 64 are in the channel, and openraft has taken at most 66. When
-//! the accepting task ends, all connections end.
+//! another replica. After the handshake a replica's connection carries the messages of the
+//! [`Purpose`] that its [`Hello`] has named. A client's connection carries [`ClientCall`]s. No
+//! input makes the server panic. Memory for messages is bounded for each connection. The decoder
+//! buffers at most about one frame ([`PAYLOAD_BYTES_MAX`]). A connection for calls of a replica or
+//! for a snapshot has one decoded message at a time. A client's connection runs many calls at a
+//! time. The calls that are not answered have at most [`CALLS_BYTES_MAX`] bytes, as [`call_bytes`]
+//! counts them, and one more call waits for room. A connection for appends decodes appends ahead of
+//! Raft. The payloads of the appends that Raft has not answered have at most [`APPENDS_BYTES_MAX`]
+//! bytes. At most 131 appends are unanswered: 1 waits for the channel, 64 are in the channel, and
+//! openraft has taken at most 66. When the accepting task ends, all connections end.
 
 use crate::client_message::{ClientCall, ClientHello, ClientReply, NumberedCall, NumberedReply, ROWS_BYTES};
 use crate::frame::{Frame, FrameCodec, PAYLOAD_BYTES_MAX};
@@ -43,13 +43,14 @@ use tokio_util::codec::Framed;
 
 /// Maximum time for the first message of a connection.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Maximum bytes of the appends of one connection, as frames, that Raft has not answered. The
-/// longest append fits into this limit.
+/// Maximum bytes of the unanswered appends of one connection. The payload of an append's frame
+/// counts until Raft has answered the append. The longest append fits into this limit.
 const APPENDS_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
-/// Maximum bytes of the calls of one client's connection that are not answered. The longest call
-/// fits into this limit.
+/// Maximum bytes of the unanswered calls of one client's connection, as [`call_bytes`] counts them.
+/// The longest call fits into this limit.
 const CALLS_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
-/// Bytes that each call counts at least, so that a connection has at most 5,120 calls at a time.
+/// Minimum bytes that [`call_bytes`] counts for a call, so that a connection has at most 5,120
+/// calls at a time.
 const CALL_BYTES_MIN: usize = 8 << 10;
 /// Pause after a failed accept, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -212,7 +213,9 @@ impl Service {
     }
 }
 
-/// Bytes that a call counts until it is answered: those of its frame, or about those of its reply.
+/// Returns the number of bytes as which a call counts until it is answered. A call counts as
+/// `frame` bytes, the length of its frame's payload, but as at least [`CALL_BYTES_MIN`]. A range
+/// counts as at least [`ROWS_BYTES`], because its reply may have about that size.
 fn call_bytes(call: &ClientCall, frame: usize) -> usize {
     match call {
         ClientCall::Range { .. } => frame.max(ROWS_BYTES),
@@ -220,10 +223,10 @@ fn call_bytes(call: &ClientCall, frame: usize) -> usize {
     }
 }
 
-/// Runs the calls of a connection at the same time, as long as those that are not answered have at
-/// most `bytes_max` bytes, by the count of [`call_bytes`]. Each call is answered when it has ended.
-/// When the connection ends, so do the calls that are not answered. `run` returns `None` if the
-/// replica is closed.
+/// Runs the calls of a connection at the same time, as long as the unanswered calls have at most
+/// `bytes_max` bytes, as [`call_bytes`] counts them. Each call is answered when it has ended. When
+/// the connection ends, so do the calls that are not answered. `run` returns `None` if the replica
+/// is closed.
 async fn serve_calls(
     wire: Wire,
     bytes_max: usize,
@@ -272,9 +275,9 @@ async fn serve_calls(
 }
 
 /// Passes each append of a connection to Raft without waiting for the answers to earlier ones, as
-/// long as the unanswered appends have at most `bytes_max` bytes. A longer append is passed when no
-/// other is unanswered. The answers come in the order of the appends, each after its entries are
-/// durable.
+/// long as the unanswered appends have at most `bytes_max` bytes. An append longer than `bytes_max`
+/// is passed once all earlier appends are answered. The answers come in the order of the appends,
+/// each after its entries are durable.
 async fn pass_appends<A, E>(
     wire: Wire,
     bytes_max: usize,

@@ -47,8 +47,8 @@ pub struct LogFolder {
     before: FolderState,
     pub in_flight: usize,
     pub sync: SyncKind,
-    /// Maximum bytes of a write; with `pipelined`, also the bytes at which a write begins. `None`
-    /// for the log's own choice.
+    /// Maximum bytes of a write. With `pipelined`, a write also begins as soon as this many bytes
+    /// wait to be written. `None` for the log's own choice.
     pub io_unit: Option<usize>,
     pub method: MethodName,
     /// Folders over which the log's files are striped; `None` if the files lie in the folder.
@@ -107,8 +107,9 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     let options = Options {
         reserve_bytes: 0,
         // With an I/O unit, the run-ahead limit is half of the ring instead of a quarter.
-        // Reservations can then lead the filled frontier by several of the ranges (`hop_bytes`)
-        // over which GRASSHOPPER's tracker hops. With an I/O unit and `pipelined`, the syncer
+        // GRASSHOPPER's tracker hops over whole ranges of `hop_bytes` bytes, and the higher limit
+        // leaves room for more of these ranges between the filled and the reserved frontier: in a
+        // ring of 32 MiB, four of the default 4 MiB. With an I/O unit and `pipelined`, the syncer
         // writes when the unit is full or the time of `fill` is over, as ELEDA's flusher does.
         run_ahead_bytes: case.ring_bytes / if stage.io_unit.is_some() { 2 } else { 4 },
         method: stage.method.method(),

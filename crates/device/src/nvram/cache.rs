@@ -11,6 +11,9 @@
 //! | `clflush` | out of the cache, one line after the other | itself |
 //! | `dc cvap` (Armv8.2), else `dc cvac` | still in the cache, clean | `dsb` |
 //!
+//! Some of these instructions imply others: a processor with `clwb` also has `clflushopt`, one with
+//! `clflushopt` also has `clflush`, and one with `dc cvap` also has `dc cvac`.
+//!
 //! The bytes written back may have been stored by other threads. On x86 a write-back follows all
 //! older loads, including those by which this thread learned of these stores. On Arm a `dc`
 //! instruction is ordered with accesses to its own line only, so a `dmb` precedes the first `dc` of
@@ -106,7 +109,8 @@ impl Instruction {
     /// Begins to write back the line that `address` lies in.
     ///
     /// # Safety
-    /// The address is mapped, and [`Instruction::detect`] has returned this instruction.
+    /// The address is mapped, and the processor has this instruction: [`Instruction::detect`] has
+    /// returned it, or an instruction that implies it (see the head of this file).
     #[inline(always)]
     unsafe fn write_back(self, address: *const u8) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -146,7 +150,8 @@ impl Instruction {
     /// Begins to write back every line of the `bytes` bytes from `address` on.
     ///
     /// # Safety
-    /// The bytes are mapped, and [`Instruction::detect`] has returned this instruction.
+    /// The bytes are mapped, and the processor has this instruction: [`Instruction::detect`] has
+    /// returned it, or an instruction that implies it (see the head of this file).
     #[inline(always)]
     pub(super) unsafe fn write_back_all(self, address: *const u8, bytes: usize) {
         after_loads();

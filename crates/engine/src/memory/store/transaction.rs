@@ -4,9 +4,11 @@
 //! One thread at a time uses a transaction, which may move between threads. Invariants:
 //!
 //! 1. The transaction remembers everything that it has seen of other transactions. `reads` has
-//!    versions of records, and absences of a version; `passed` has intervals without keys other
-//!    than those of `reads`; the `expected` of a write has what the write has read. A transaction
-//!    that only reads needs none of these, because nothing below its bound changes.
+//!    versions that were seen, and records in which a call for one key has found no value. `passed`
+//!    has the intervals that scans have passed over, and each key for which a call has found no
+//!    record. In these intervals the scans have found values only in records of `reads`. The
+//!    `expected` of a write says what the write has read. A transaction that only reads needs none
+//!    of these, because nothing below its bound changes.
 //! 2. `depends` has the position of each transaction whose version was seen and that is not durable
 //!    yet.
 //! 3. A writing transaction waits only for transactions with lower timestamps. Each wait is without
@@ -61,10 +63,11 @@ pub(super) struct ReadEntry {
     pub(super) seen_in: Option<usize>,
 }
 
-/// An interval that a scan has passed over. The scan has found the records of `reads` whose
-/// `seen_in` names this interval, and no others. (A key that another call of the transaction has
-/// read, and that the scan has not found, does not count for the interval: another transaction has
-/// inserted the key since.)
+/// An interval that a scan has passed over, or one key that had no record. The scan has found
+/// values in the records of `reads` whose `seen_in` names this interval, and in no other record. (A
+/// value that only another call of the transaction has found does not belong to the interval. In
+/// that case another transaction has inserted or deleted the key between the scan and the call, so
+/// validation fails.)
 #[derive(Debug)]
 pub(super) struct ScannedInterval {
     pub(super) table: Arc<Table>,
@@ -442,8 +445,8 @@ impl ActiveTxn {
         self.keep_what_was_seen_by(dropped);
     }
 
-    /// Keeps the reads of undone writes: each undone write has read the version that it would have
-    /// replaced.
+    /// Keeps the reads of undone writes. A write whose `expected` is `Some` has read its key, and
+    /// has found a version or no value. A write whose `expected` is `None` has read nothing.
     fn keep_what_was_seen_by(&mut self, dropped: Vec<Write>) {
         for write in dropped {
             let Some(expected) = write.expected else { continue };
@@ -488,8 +491,8 @@ impl ActiveTxn {
     #[cold]
     pub(super) fn conflict(&self, at: TableKey<'_>, holder: Option<Timestamp>, kind: ConflictKind) -> Error {
         let holder = holder.filter(|holder| *holder != Timestamp::ZERO);
-        // The holder may still be open only after a time-out: in other conflicts it has already
-        // ended.
+        // Only after a time-out does the error say for how long the holder has been open. In other
+        // conflicts the holder has usually ended, or will soon end.
         let open = holder.filter(|_| kind == ConflictKind::Timeout).unwrap_or_default();
         let contested = self.open.store.contested(at.0, at.1, open);
         let holder = holder.map(|holder| TxnId::new(holder.get()));

@@ -200,8 +200,8 @@ checked!(
 );
 
 checked!(
-    /// C: a group of two is refused because there is room for one. One member gets the room, and
-    /// the other is refused.
+    /// C: a group of two is refused as a whole, because there is room for one record only. Each
+    /// member then tries alone: one gets the room, and the other is refused.
     loom_consolidated_a_group_is_refused explore_consolidated_a_group_is_refused miri_consolidated_a_group_is_refused,
     Some(1),
     || a_group_forms(&consolidated(1, SOUND()), 1)
