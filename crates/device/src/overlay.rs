@@ -11,7 +11,7 @@
 //!    beneath up to `shown`, and zeros from there on.
 //!
 //! Memory: 4 KiB for each block written. Zeros that are prepared at a file's end cost nothing. A
-//! crash leaves nothing.
+//! crash loses what was written through the overlay.
 //!
 //! A thread takes the latch `names` before one file's `state`, and holds `state` across reads of
 //! the file beneath.

@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn pieces_are_zeroed_aligned_apart_and_outlive_the_slab() {
-        // The last case for Miri is the smallest in which a chunk has the size of a huge page.
+        // In the last case for Miri a chunk is a little larger than a huge page (2 MiB), so it is
+        // aligned like a huge page.
         let cases: &[_] =
             if cfg!(miri) { &[(4096, 3), (65536, 33)] } else { &[(4096, 3), (8192, 700), (65536, 300)] };
         for &(piece, count) in cases {

@@ -72,9 +72,9 @@ pub struct Contested {
     pub table: Arc<str>,
     /// The keys that the transaction wanted.
     pub keys: ContestedKeys,
-    /// Time since the transaction that holds the keys began, measured when the conflict was found,
-    /// in steps of 1 to 10 ms. `None` if the holder is not known or has ended, and in the memory
-    /// engine for each conflict that is no time-out.
+    /// Age of the transaction that holds the keys, measured when the conflict was found. On Linux
+    /// the age is measured in steps of the kernel's tick, 1 to 10 ms. `None` if the holder is not
+    /// known or has ended, and in the memory engine for each conflict that is no time-out.
     pub holder_open: Option<Duration>,
 }
 

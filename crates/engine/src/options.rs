@@ -237,14 +237,15 @@ pub struct AdvancedOptions {
     /// `log_soft_bytes`, default 16 GiB.
     pub log_hard_bytes: u64,
     /// Percentage of a log in NVRAM that is in use when a checkpoint begins. In the memory engine a
-    /// checkpoint begins when one of the streams reaches this percentage. From 10 to 90, default 70
-    /// (the report on NV-Logging). A log in NVRAM cannot grow, so `log_soft_bytes` and
-    /// `log_hard_bytes` do not apply, but `checkpoint_bytes` does. When 90 % are in use, a
-    /// transaction that begins to write waits for a checkpoint, and fails with `Error::LogFull` if
-    /// the checkpoint makes no room. The remaining 10 % are for transactions that are writing
-    /// already. The paged engine keeps the log from the first record of the oldest such transaction
-    /// on, so a transaction cannot be larger than the log. In the memory engine a transaction is
-    /// one record, which must fit into its stream.
+    /// checkpoint begins when one of the streams reaches this percentage. From 10 to 90. Default
+    /// 70, the percentage in the report on NV-Logging that `docs/papers.md` of the repository
+    /// names. A log in NVRAM cannot grow, so `log_soft_bytes` and `log_hard_bytes` do not apply,
+    /// but `checkpoint_bytes` does. When 90 % are in use, a transaction that begins to write waits
+    /// for a checkpoint, and fails with `Error::LogFull` if the checkpoint makes no room. The
+    /// remaining 10 % are for transactions that are writing already. The paged engine keeps the log
+    /// from the first record of the oldest such transaction on, so a transaction cannot be larger
+    /// than the log. In the memory engine a transaction is one record, which must fit into its
+    /// stream.
     pub nvram_checkpoint: u32,
     /// True to log the whole old and new value of each update from the opening on, for
     /// [`Database::changes`](crate::Database::changes). If false, the paged engine begins to do so
@@ -276,10 +277,11 @@ pub struct AdvancedOptions {
     /// the database is dropped. If more threads write at once than the log has sessions
     /// (`sessions_max`), threads wait for each other.
     pub log: wal::Options,
-    /// Age from which an open transaction counts as slow, measured in steps of 1 to 10 ms; zero
-    /// means never. With the feature `tracing` or `metrics` the database reports a slow transaction
-    /// when it ends. The first checkpoint that finds the slow transaction open also reports it. The
-    /// report has the transaction's age and the line of the program that began it. Default 1 s.
+    /// Age from which an open transaction counts as slow; zero means never. On Linux the age of a
+    /// transaction is measured in steps of the kernel's tick, 1 to 10 ms. With the feature
+    /// `tracing` or `metrics` the database reports a slow transaction when it ends. The first
+    /// checkpoint that finds the slow transaction open also reports it. The report has the
+    /// transaction's age and the line of the program that began it. Default 1 s.
     pub slow_transaction: Duration,
     /// Receiver of recovery's progress. Default: `None`.
     pub on_recovery: Option<RecoveryProgress>,
@@ -362,9 +364,10 @@ impl Options {
         }
     }
 
-    /// Returns the log's options as the engines use them. In NVRAM the reserve is for the records
-    /// of checkpoints and of the ends of transactions, because each transaction sets aside room for
-    /// its own undo. The memory engine needs no reserve, because it logs neither undo nor
+    /// Returns the log's options as the engines use them. In NVRAM the `reserve_bytes` of the paged
+    /// engine are only for the records of checkpoints and of the ends of transactions. They have no
+    /// room for undo, because each transaction raises the reserve by the room for its own undo. In
+    /// NVRAM the memory engine has no `reserve_bytes`, because it logs neither undo nor
     /// checkpoints.
     pub(crate) fn log_options(&self) -> wal::Options {
         let mut log = self.advanced.log.clone();

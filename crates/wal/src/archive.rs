@@ -15,7 +15,8 @@
 //! 4. A log made of a copy and stretches ends at a cut: at the end of a record in each stream,
 //!    where a crash of the source could have left the streams.
 //!
-//! A crash leaves no state of this file. The caller retains the log with a pin or a named consumer.
+//! Reading a stretch writes nothing. A crash while a log is made leaves an incomplete copy
+//! (`copy`). The caller retains the log with a pin or a named consumer.
 
 use crate::copy::{CopyTarget, Part, copy_streams, folders_of, unopened};
 use crate::error::{Error, OpenError, ReadError, Result};

@@ -12,7 +12,8 @@
 //!
 //! `state` is held during a closing, and therefore taken before every latch of the log (rank 7).
 //!
-//! A crash leaves no state of this file: the kernel releases the directory's lock.
+//! All state of this file is in memory only. After a crash the kernel releases the directory's
+//! lock.
 
 use crate::core::locked;
 use crate::error::Result;

@@ -8,7 +8,7 @@
 //!    and changes nothing.
 //! 2. Positions grow with numbers.
 //!
-//! A crash leaves nothing of the index.
+//! A crash loses the index.
 
 use crate::append::Appended;
 use crate::error::{Error, ReadError};

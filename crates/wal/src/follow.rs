@@ -12,8 +12,8 @@
 //! 3. Waiting has no thread and no timer of its own, and asks for no sync: a follower never leads a
 //!    write to make a record durable.
 //!
-//! A crash leaves no state of a follower. [`Log::pin`](crate::Log::pin) retains the records that a
-//! follower still has to read.
+//! All state of a follower is in memory only. Recovery needs none of it.
+//! [`Log::pin`](crate::Log::pin) retains the records that a follower still has to read.
 
 use crate::core::{Core, locked};
 use crate::error::{Error, ReadError, Result};

@@ -13,7 +13,7 @@
 //!    program owns the gate, the program closes it after the log, and holds a lock of its own until
 //!    then.
 //!
-//! All state of this module is in memory, so a crash leaves none of it.
+//! All state of this module is in memory only. Recovery needs none of it.
 
 use crate::closing::{self, Closing};
 use crate::consumers::Consumers;

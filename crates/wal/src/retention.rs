@@ -18,7 +18,7 @@
 //!    named. A trim may end at such a position.
 //! 4. No device is called under the latch.
 //!
-//! Pins of this file are in memory only. A crash leaves none of them.
+//! Pins of this file are in memory only. A crash ends all of them.
 
 use crate::core::locked;
 use katydid_kernels::lsn::Lsn;

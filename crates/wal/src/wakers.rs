@@ -32,7 +32,7 @@
 //! Every movement of a frontier calls [`Wakers::release`]. In NVRAM every commit moves frontiers,
 //! so [`Wakers::release`] must be cheap: it takes no latch if no waker is registered.
 //!
-//! A crash leaves no state of this file.
+//! All state of this file is in memory only. Recovery needs none of it.
 //!
 //! [`Log::run_background`]: crate::Log::run_background
 

@@ -122,7 +122,8 @@ impl LogInsert {
             go_on: &go_on,
         };
         let done = self.sweep(&rounds, &setting, cases);
-        // The folder is restored even after a failure.
+        // The files of the sweeps are removed even if a sweep has failed. So all folders are as
+        // they were before.
         let removed = rounds.stage.map_or(Ok(()), LogFolder::remove);
         done.and(removed)
     }

@@ -15,7 +15,7 @@
 //! 2. `next` and `doomed` are valid only under the lock under which they were found. Once that lock
 //!    was released, another opening may have given the numbers to other files.
 //!
-//! A crash leaves nothing, because the operating system releases the lock.
+//! All state of this file is in memory only. After a crash the operating system releases the lock.
 
 use crate::directory::{Directory, DirectoryLock};
 use crate::error::Result;

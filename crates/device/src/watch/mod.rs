@@ -18,7 +18,7 @@
 //!    stalls under way, whether or not the watcher has run.
 //! 4. At most [`SLOTS`] calls are watched at once; calls beyond that number are not watched.
 //!
-//! A crash leaves nothing of the watch.
+//! All state of the watch is in memory only.
 
 mod slots;
 mod through;

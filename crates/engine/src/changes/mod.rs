@@ -14,8 +14,8 @@
 //!    continue from a position after a crash. If the log was trimmed above the position, the feed
 //!    fails with `Error::ChangesGap`.
 //!
-//! A feed stores nothing on the device, so a crash leaves nothing of it: the caller stores
-//! positions.
+//! A feed stores nothing on the device. A caller that continues after a crash stores the position,
+//! itself or with a consumer.
 
 mod position;
 

@@ -35,7 +35,7 @@ pub(super) struct Waiter {
     /// Position in the order of all waits of the table. The position shows which ranges began to
     /// wait earlier.
     pub(super) ticket: Ticket,
-    /// True if this waiter may be granted before waiting ranges, because waiting for them would
+    /// True if this waiter may be granted ahead of ranges that wait, because waiting for them would
     /// have closed a cycle.
     pub(super) passes_ranges: bool,
 }

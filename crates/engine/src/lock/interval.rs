@@ -1,7 +1,10 @@
 //! Acquiring interval locks, waiting for them, and extending them while a scan proceeds.
 //!
-//! The requesting thread runs this code, and holds the table's range mutex while it visits the
-//! shards, one at a time.
+//! The thread that requests an interval runs this code, except for two functions. A thread that
+//! releases locks runs `grant_ranges`. A thread whose wait for a key has ended without a grant runs
+//! `review_ranges`. Each of these threads holds the table's range mutex while it looks for blockers
+//! in the shards or grants requests there, one shard at a time. A thread that was granted its
+//! interval after a wait reads the interval's dependency from the shards without the range mutex.
 //!
 //! Invariants:
 //!
@@ -110,8 +113,9 @@ impl Locks {
             if survey.writers.is_empty() && waiting.is_empty() {
                 drop(graph);
                 let id = settle(space, &mut ranges, id, into);
-                // The range was granted before these waiters for points, which now wait for the
-                // range.
+                // Other transactions wait for exclusive locks on keys in the range. They now wait
+                // for this transaction, so their edges in the graph are recomputed (rule 1 of
+                // `point`).
                 let keys = ranges.points_in(&interval);
                 self.review_points(space, &mut ranges, &keys, Edges::New, &mut wakes);
                 drop(ranges);
@@ -206,7 +210,9 @@ impl Locks {
             }
         }
         for interval in granted {
-            // The range was granted before these waiters for points, which now wait for the range.
+            // Other transactions may wait for exclusive locks on keys in the range. They now wait
+            // for the transaction that was granted the range, so their edges in the graph are
+            // recomputed (rule 1 of `point`).
             let keys = ranges.points_in(&interval);
             self.review_points(space, ranges, &keys, Edges::New, wakes);
         }

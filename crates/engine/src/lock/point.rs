@@ -8,10 +8,10 @@
 //! Rules:
 //!
 //! 1. The edges of all waiters of the key are recomputed ([`retrace`]) in four cases: a waiter left
-//!    the queue without a grant; a waiter was placed before other waiters; a request for the key or
-//!    a range around it was granted before waiters; a range around the key was withdrawn. A release
-//!    needs no new edges: the releasing transaction has ended, and the waiter that is granted next
-//!    already is a blocker of the waiters behind it.
+//!    the queue without a grant; a waiter was placed ahead of other waiters; a request for the key,
+//!    or for a range around it, was granted ahead of waiters; a range around the key was withdrawn.
+//!    A release needs no new edges: the releasing transaction has ended, and the waiter that is
+//!    granted next already is a blocker of the waiters behind it.
 //! 2. A transaction that is granted an exclusive lock while ranges are registered becomes a blocker
 //!    of the waiting ranges that contain the key (rule 2 of `range`).
 

@@ -141,8 +141,8 @@ impl Interval {
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     pub(super) blockers: Vec<TxnId>,
-    /// True if this range is granted before points that wait, because waiting for them would have
-    /// closed a cycle.
+    /// True if this range may be granted ahead of transactions that wait for points inside it,
+    /// because waiting for these transactions would have closed a cycle.
     pub(super) passes_points: bool,
 }
 

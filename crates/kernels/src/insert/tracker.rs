@@ -42,7 +42,7 @@
 //! - The paper's flusher reads the frontier that the worker leaves. Here a writing thread first
 //!   calls `scan` itself, so a commit need not wait until another thread is scheduled.
 //!
-//! A crash leaves none of this state behind.
+//! All state of this file is in memory only. Recovery needs none of it.
 
 use super::mutants::{Built, Mutant};
 use super::{BufferSizes, Inserter, LogBuffer};

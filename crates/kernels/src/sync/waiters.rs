@@ -32,7 +32,7 @@
 //!    waiter or request has come since the last `take`, so the releasing thread cannot overlook
 //!    one.
 //!
-//! A crash leaves none of this state behind.
+//! All state of this file is in memory only. Recovery needs none of it.
 
 use crate::durability::Durability;
 use crate::sync_shim::{

@@ -14,8 +14,8 @@
 //!    the release of the locks, or the undoing of all changes, until the first image of the next
 //!    transaction.
 //! 4. If the images take more bytes than allowed and no view is left to give up, the transaction
-//!    keeps no images any more. The views that open before the transaction ends get the names of
-//!    its tables (`forgotten`), and cannot read these tables.
+//!    keeps no images any more. The views that open before the transaction ends get the ids of its
+//!    tables (`forgotten`), and cannot read these tables.
 
 use super::versions::{Before, Outcome, Publishing, Stamp, Versions};
 use crate::Lsn;
@@ -347,8 +347,8 @@ impl ImageState {
         Some((self.outcome(), std::mem::take(&mut self.published)))
     }
 
-    /// Stops keeping images: from now on the transaction names its tables instead (invariant 4).
-    /// Returns the bytes that were freed.
+    /// Stops keeping images: from now on the transaction lists the ids of its tables instead
+    /// (invariant 4). Returns the bytes that were freed.
     pub(super) fn forget(&mut self) -> usize {
         let mut tables: Vec<TableId> = Vec::new();
         let of_private = self.private.iter().map(|image| self.tables[image.table].table);

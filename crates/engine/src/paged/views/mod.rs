@@ -346,7 +346,8 @@ impl Views {
     /// the view's, because the view has raised `clock` already. Then the view never sees T. If the
     /// loop does not visit T, T's `state` was `ENDED` after `clock` was raised. Then T had ended,
     /// or T keeps its first image later and reads a higher stamp. If T has stopped keeping images,
-    /// reads a higher stamp, and commits before the visit, T's commit names its tables to the view.
+    /// reads a higher stamp, and commits before the visit, T's commit gives the view the ids of T's
+    /// tables.
     pub(crate) fn open(&self, reserved: impl FnOnce() -> Lsn) -> View {
         let shared = Arc::new(Shared::default());
         let stamp = {

@@ -6,9 +6,10 @@
 //! given up. This check suffices, because a table is marked as dropped before its pages are freed,
 //! and a view is marked as given up before its images are removed.
 //!
-//! A long value is read with no latch held. Its pages are freed only after its bytes are in the
-//! image of the change that no longer uses them. So the reader looks for an image again after it
-//! has read the pages.
+//! A long value is read with no latch held, so a commit that has replaced or deleted the value may
+//! free the value's pages meanwhile. If a view needs the value, the commit first puts the value's
+//! bytes into the before-image of the key. So the reader looks for an image again after it has read
+//! the pages.
 
 use super::Views;
 use super::images::Forgotten;
@@ -31,7 +32,9 @@ pub(super) struct Shared {
     /// Bytes of all images when the view was given up; zero if it was not. Stored (Release) before
     /// the view's images are removed; loaded (Acquire) by the reader after each read.
     given_up: AtomicU64,
-    /// Names of tables, for `View::forgotten`, from transactions that commit while the view opens.
+    /// Lists of tables that transactions have changed without keeping images. Each of these
+    /// transactions has committed with a stamp above the view's. At the end of its opening the view
+    /// moves the lists to `View::forgotten`.
     forgotten: Mutex<Vec<Forgotten>>,
 }
 
@@ -51,8 +54,9 @@ impl Shared {
 pub(crate) struct View {
     pub(super) stamp: Stamp,
     shared: Arc<Shared>,
-    /// Greatest end of the commit records on which the view's reads may depend, although no
-    /// released lock names these commits.
+    /// Greatest end of the commit records of transactions that the view sees and that may still
+    /// have held their locks when the view opened. The view's reads may depend on these commits.
+    /// The lock table knows a commit only after the transaction has released its locks.
     pub(super) depends: Lsn,
     /// End of the log after the view was opened. Everything that the view sees has committed below
     /// it.
@@ -98,8 +102,8 @@ impl View {
         self.forgotten.append(&mut self.shared.forgotten.lock());
     }
 
-    /// Returns the position on which reads depend. `newest` is the end of the last commit that the
-    /// released locks name.
+    /// Returns the position on which reads depend. `newest` is the commit end that
+    /// `LockSpace::dependence_of` returned for the keys that were read.
     pub(crate) fn depends_on(&self, newest: Lsn) -> Lsn {
         self.depends.max(newest.min(self.limit))
     }

@@ -151,8 +151,9 @@ impl Writer {
         }
         let mut blocks = self.image.clone();
         blocks.resize(blocks.len().next_multiple_of(BLOCK_BYTES as usize), 0);
-        // The bytes are passed in two parts, as those of a ring and of a tail block are. Here the
-        // border between the parts need not lie at the start of a block.
+        // The bytes are passed in two parts. A leader of the log passes parts too: the whole blocks
+        // in the ring, then the tail block. Here the border between the parts need not lie at the
+        // start of a block.
         let (left, right) = blocks.split_at(blocks.len() / 3);
         self.store.write(self.image_at, &[IoSlice::new(left), IoSlice::new(right)], mode)?;
         self.written = end;

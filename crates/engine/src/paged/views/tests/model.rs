@@ -279,8 +279,8 @@ fn a_view_shows_the_truth_or_is_too_old() {
     assert!(given_up.get() > 0, "the limit was never met");
 }
 
-/// While a committed transaction holds its locks, no released lock names the commit on which the
-/// transaction's readers depend.
+/// While a committed transaction holds its locks, the lock table does not know its commit. A view
+/// that sees the transaction depends on this commit all the same.
 #[test]
 fn a_view_depends_on_a_commit_that_holds_its_locks() {
     let rig = Rig::new(1 << 30);
