@@ -28,8 +28,8 @@ use katydid_raft_log::RaftLog;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, LinearizableReadError, RaftError};
 use openraft::raft::ClientWriteResponse;
-use openraft::raft::linearizable_read::Linearizer;
-use openraft::{BasicNode, ChangeMembers, Raft, RaftLogReader, ReadPolicy};
+use openraft::raft::linearizable_read::{Linearizer, LinearizerOption};
+use openraft::{BasicNode, ChangeMembers, Raft, RaftLogReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
@@ -58,12 +58,14 @@ pub(crate) struct Group {
     permits: Arc<Semaphore>,
     /// The task that accepts connections; `None` once the group is closed.
     server: Mutex<Option<tokio::task::JoinHandle<()>>>,
+    /// Maximum age of a majority's confirmation for a read by lease.
+    lease: Duration,
 }
 
 impl Group {
     /// Opens the replica that is stored at `place`, and joins its group.
     pub(crate) async fn start(options: ReplicaOptions, place: Arc<dyn Place>) -> Result<Arc<Group>> {
-        let config = Arc::new(options.group()?);
+        let mut config = options.group()?;
         let identity = Identity { cluster: options.cluster, replica: options.id };
         let opened = blocking(|| {
             let store = Arc::new(Store::open(place.clone(), options.engine.clone(), identity)?);
@@ -91,7 +93,12 @@ impl Group {
             freshness: freshness.clone(),
             raft: OnceLock::new(),
         });
-        let raft = Raft::new(options.id, config, Peers(links.clone()), log.clone(), machine).await;
+        // The latest vote is for another replica if this one may have confirmed that replica's
+        // leadership before it was closed.
+        let confirmed = vote.is_some_and(|vote| vote.leader_id.node_id != options.id);
+        let votes_from = Instant::now() + if confirmed { options.election } else { Duration::ZERO };
+        config.enable_elect = !confirmed;
+        let raft = Raft::new(options.id, Arc::new(config), Peers(links.clone()), log.clone(), machine).await;
         let raft = raft.map_err(|fatal| Error::Stopped { reason: fatal.to_string() })?;
         links.raft.get_or_init(|| raft.clone());
         let service = Arc::new(Service {
@@ -100,9 +107,12 @@ impl Group {
             identity,
             freshness: freshness.clone(),
             patience: options.install_wait,
+            votes_from,
             clients: OnceLock::new(),
         });
-        let server = tokio::spawn(serve(listener, service.clone()));
+        let voting = hold_back(raft.clone(), votes_from);
+        let serving = serve(listener, service.clone());
+        let server = tokio::spawn(async { _ = tokio::join!(voting, serving) });
         let (queue, queued) = mpsc::unbounded_channel();
         tokio::spawn(propose(raft.clone(), queued));
         let group = Arc::new(Group {
@@ -114,6 +124,7 @@ impl Group {
             certifier: Mutex::default(),
             queue,
             permits: Arc::new(Semaphore::new(options.in_flight_max)),
+            lease: options.lease(),
             server: Mutex::new(Some(server)),
         });
         let weak = Arc::downgrade(&group);
@@ -289,18 +300,30 @@ impl Group {
     /// ever, because a majority whose disks do not respond confirms the leader, but commits
     /// nothing.
     pub(crate) async fn linearize(&self) -> Result<u64> {
+        self.linearize_by(Duration::ZERO).await
+    }
+
+    /// Does what [`Group::linearize`] does, without asking a majority if one has confirmed this
+    /// replica's leadership within the lease.
+    pub(crate) async fn linearize_by_lease(&self) -> Result<u64> {
+        self.linearize_by(self.lease).await
+    }
+
+    async fn linearize_by(&self, lease: Duration) -> Result<u64> {
         within(self.waiting.replica, READ_WAIT, async {
-            let linearizer = self.read_linearizer(READ_WAIT).await?;
+            let linearizer = self.read_linearizer(lease, READ_WAIT).await?;
             let ready = linearizer.await_ready(self.raft()).await.map_err(stopped)?;
             Ok(ready.read_log_id().log_id().index)
         })
         .await
     }
 
-    /// Asks a majority whether this replica leads.
-    async fn read_linearizer(&self, wait: Duration) -> Result<Linearizer<Types>> {
+    /// Asks a majority whether this replica leads, unless a majority has confirmed it within
+    /// `lease`.
+    async fn read_linearizer(&self, lease: Duration, wait: Duration) -> Result<Linearizer<Types>> {
         within(self.waiting.replica, wait, async {
-            let linearizer = self.raft().get_read_linearizer(ReadPolicy::ReadIndex).await;
+            let option = LinearizerOption::new(Some(lease), true);
+            let linearizer = self.raft().get_read_linearizer(option).await;
             linearizer.map_err(|error| self.read_failed(error))
         })
         .await
@@ -336,7 +359,7 @@ impl Group {
 
     /// Confirms by a majority that the leadership of a certifier has not ended.
     pub(crate) async fn confirm(&self, certifier: &Certifier, wait: Duration) -> Result<()> {
-        let linearizer = self.read_linearizer(wait).await?;
+        let linearizer = self.read_linearizer(Duration::ZERO, wait).await?;
         match linearizer.read_log_id().log_id().leader_id == *certifier.leadership() {
             true => Ok(()),
             false => Err(self.no_quorum("its leadership has ended, and another has begun")),
@@ -376,7 +399,7 @@ impl Group {
             }
             // A new leadership needs a new certifier. Before the certifier is made, the state must
             // have all entries up to the leadership's first entry, that entry included.
-            let linearizer = self.read_linearizer(wait).await?;
+            let linearizer = self.read_linearizer(Duration::ZERO, wait).await?;
             let ready = linearizer.try_await_ready(raft, Some(wait.min(WAIT_MAX))).await.map_err(stopped)?;
             let Ok(ready) = ready else {
                 return Err(self.no_quorum("it has not applied the entries before its election yet"));
@@ -472,18 +495,34 @@ impl Group {
         }
     }
 
+    /// Returns a view of the applied state, which has the entries up to `index`.
+    fn view_from(&self, index: u64) -> Result<View> {
+        let view = blocking(|| self.store.view())?;
+        debug_assert!(view.applied.index() >= index, "the view misses what it must show");
+        Ok(view)
+    }
+
     async fn view(&self, at: ReadAt) -> Result<View> {
         match at {
-            ReadAt::Leader => {
-                let index = self.linearize().await?;
-                let view = blocking(|| self.store.view())?;
-                debug_assert!(view.applied.index() >= index, "the view misses what it must show");
-                Ok(view)
-            }
+            ReadAt::Leader => self.view_from(self.linearize().await?),
+            ReadAt::Lease => self.view_from(self.linearize_by_lease().await?),
             ReadAt::Stale(max) => blocking(|| self.stale_view(max)),
             ReadAt::Applied => blocking(|| self.store.view()),
         }
     }
+}
+
+/// Lets the replica stand for elections from `votes_from` on.
+///
+/// A voter that has confirmed a leader votes for no other replica for the time of
+/// [`ReplicaOptions::election`], so the leader may answer reads by lease. openraft forgets this time
+/// at a restart. So after a restart a replica that may have confirmed a leader waits for that time
+/// before it stands for election, and before it votes for another replica (`Service::votes_from`).
+/// In a transfer of the leadership it votes at once, because openraft's leader answers no read any
+/// more after it has asked another replica to take the leadership.
+async fn hold_back(raft: Raft<Types, Machine>, votes_from: Instant) {
+    tokio::time::sleep_until(votes_from).await;
+    raft.runtime_config().elect(true);
 }
 
 impl Clients for Group {

@@ -110,6 +110,15 @@ impl ReplicaOptions {
         check(takes_keys, "engine", "must have pages of at least 8,192 bytes, which take the longest keys")
     }
 
+    /// Maximum age of a majority's confirmation by which a leader answers [`ReadAt::Lease`]. It is
+    /// half of the time in which a voter that has confirmed the leader votes for no other replica.
+    /// So a leader's clock may run half as fast as a voter's.
+    ///
+    /// [`ReadAt::Lease`]: crate::ReadAt::Lease
+    pub(crate) fn lease(&self) -> Duration {
+        self.election / 2
+    }
+
     pub(crate) fn group(&self) -> Result<openraft::Config> {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let config = openraft::Config {

@@ -299,6 +299,21 @@ impl Replica {
         body(&ReadView::new(self.shared.group.store.view()?))
     }
 
+    /// Reads at the leader as [`Replica::read`] does, if no replica's clock runs twice as fast as
+    /// another's. The leader asks no other replica if a majority has confirmed it recently. See
+    /// [`ReadAt::Lease`].
+    ///
+    /// # Errors
+    /// Those of [`Replica::read`].
+    pub fn read_by_lease<T, E: From<Error>>(
+        &self,
+        body: impl FnOnce(&ReadView) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let group = self.group();
+        self.run(async move { group.linearize_by_lease().await })?;
+        body(&ReadView::new(self.shared.group.store.view()?))
+    }
+
     /// Reads at any replica, without asking another one. The state was current at most `max` before
     /// the call, according to the reports of the leader that have arrived. The age does not include
     /// the time that a report travelled. A replica that has just begun to lead refuses the read

@@ -54,6 +54,8 @@ const CALLS_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
 const CALL_BYTES_MIN: usize = 8 << 10;
 /// Pause after a failed accept, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Answer to a request to vote that comes too soon after a restart.
+const TOO_EARLY: &str = "the replica has just started, and may not vote yet";
 
 /// Parts of the replica that connections use.
 pub(crate) struct Service {
@@ -63,6 +65,8 @@ pub(crate) struct Service {
     pub(crate) freshness: Arc<Freshness>,
     /// Maximum time until the next message of a snapshot.
     pub(crate) patience: Duration,
+    /// Until this time the replica refuses requests to vote. See `group::hold_back`.
+    pub(crate) votes_from: Instant,
     /// Set when the replica runs.
     pub(crate) clients: OnceLock<Weak<dyn Clients>>,
 }
@@ -139,6 +143,10 @@ impl Service {
         serve_calls(wire, CALLS_BYTES_MAX, |call| Some(self.clients.get()?.upgrade()?.call(call))).await
     }
 
+    fn may_not_vote(&self) -> bool {
+        Instant::now() < self.votes_from
+    }
+
     fn hear(&self, append: &Append) {
         if let (Some(age), Some(committed)) = (append.age_ms, &append.request.leader_commit) {
             self.freshness.hear(Instant::now(), Duration::from_millis(age), committed.index);
@@ -156,6 +164,8 @@ impl Service {
                         .map(Reply::Append)
                         .map_err(|e| e.to_string())
                 }
+                Call::Vote(vote) if !vote.leadership_transfer && self.may_not_vote() => Err(TOO_EARLY.into()),
+                Call::PreVote(_) if self.may_not_vote() => Err(TOO_EARLY.into()),
                 Call::Vote(vote) => self.raft.vote(vote).await.map(Reply::Vote).map_err(|e| e.to_string()),
                 Call::PreVote(vote) => {
                     self.raft.pre_vote(vote).await.map(Reply::PreVote).map_err(|e| e.to_string())

@@ -23,12 +23,13 @@ const ROWS_MAX: usize = 10_000;
 pub struct GroupStore {
     client: replica::Client,
     options: WriteOptions,
+    read_at: ReadAt,
 }
 
 impl GroupStore {
     /// The store over a client of the group. `options` say when commits are acknowledged.
-    pub fn new(client: replica::Client, options: WriteOptions) -> GroupStore {
-        GroupStore { client, options }
+    pub fn new(client: replica::Client, options: WriteOptions, read_at: ReadAt) -> GroupStore {
+        GroupStore { client, options, read_at }
     }
 }
 
@@ -44,6 +45,7 @@ impl Store for GroupStore {
         Ok(GroupClient {
             client: self.client.clone(),
             options: self.options,
+            read_at: self.read_at,
             tables: tables.iter().map(|table| (*table).to_owned()).collect(),
             last: RequestId { client: session, sequence: 0 },
             in_flight: Arc::default(),
@@ -92,6 +94,7 @@ impl InFlight {
 pub struct GroupClient {
     client: replica::Client,
     options: WriteOptions,
+    read_at: ReadAt,
     tables: Vec<String>,
     /// Id of the last request.
     last: RequestId,
@@ -165,7 +168,7 @@ impl Transaction for GroupTransaction<'_> {
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.written(key) {
             Some(value) => Ok(value),
-            None => self.client.client.get(self.table(), key, ReadAt::Leader).map_err(failed),
+            None => self.client.client.get(self.table(), key, self.client.read_at).map_err(failed),
         }
     }
 
@@ -200,7 +203,8 @@ impl Transaction for GroupTransaction<'_> {
         let mut seen = 0;
         while seen < limit {
             let rows = (limit - seen).min(ROWS_MAX) as u32;
-            let found = self.client.client.range(self.table(), (low, high.clone()), rows, ReadAt::Leader);
+            let found =
+                self.client.client.range(self.table(), (low, high.clone()), rows, self.client.read_at);
             let found = found.map_err(failed)?;
             found.rows.iter().for_each(|(key, value)| visit(key, value));
             seen += found.rows.len();

@@ -69,7 +69,7 @@ impl RaftGroup {
     /// Makes a store of this group. A commit of the store is acknowledged when it is replicated as
     /// `durability` says.
     pub fn store(&self, durability: Replicated) -> GroupStore {
-        GroupStore::new(self.client.clone(), WriteOptions { durability, wait: PATIENCE })
+        GroupStore::new(self.client.clone(), WriteOptions { durability, wait: PATIENCE }, ReadAt::Leader)
     }
 
     /// Waits until every member has applied the leader's last entry. Checks that `table` has

@@ -38,6 +38,9 @@ pub struct ReplicaFlags {
     /// With --replicas: acknowledge a commit when every voter has it, not only a majority
     #[arg(long, requires = "replicas")]
     all: bool,
+    /// With --replicas: the leader answers reads by its lease, if it can, without asking a majority
+    #[arg(long, requires = "replicas")]
+    lease: bool,
 }
 
 /// Flags that concern a database of this process.
@@ -77,6 +80,10 @@ impl ReplicaFlags {
     fn write_options(&self) -> WriteOptions {
         let durability = if self.all { Replicated::All } else { Replicated::Quorum };
         WriteOptions { durability, wait: WAIT }
+    }
+
+    fn read_at(&self) -> ReadAt {
+        if self.lease { ReadAt::Lease } else { ReadAt::Leader }
     }
 }
 
@@ -156,7 +163,7 @@ impl ReplicatedRun<'_> {
         let client = self.client()?;
         let last = RequestId { client: client.open_client().map_err(failed)?, sequence: 0 };
         let mut ledger = GroupLedger { client: client.clone(), last, options: flags.write_options() };
-        let store = GroupStore::new(client, flags.write_options());
+        let store = GroupStore::new(client, flags.write_options(), flags.read_at());
         let (mut entry, load) = self.load(&store, &mut ledger, shape, &loading, &stop)?;
         let loaded = match &load {
             Some((outcome, _)) => Loaded::Now(outcome.transactions, "records", outcome.elapsed),

@@ -25,11 +25,21 @@ struct Recency {
     /// current state, from the leader]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     stale: Option<Duration>,
+    /// Let the leader answer without asking a majority if one has confirmed it recently
+    ///
+    /// The answer has every write that was acknowledged before, if no replica's clock runs twice as
+    /// fast as another's.
+    #[arg(long, conflicts_with = "stale")]
+    lease: bool,
 }
 
 impl Recency {
     fn at(&self) -> ReadAt {
-        self.stale.map_or(ReadAt::Leader, ReadAt::Stale)
+        match self.stale {
+            Some(age) => ReadAt::Stale(age),
+            None if self.lease => ReadAt::Lease,
+            None => ReadAt::Leader,
+        }
     }
 }
 

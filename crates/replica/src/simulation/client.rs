@@ -106,7 +106,10 @@ impl Client {
                 }
                 6 => self.read_one().await,
                 7 => self.read_shared().await,
-                8 => self.read_all(ReadAt::Leader).await,
+                8 => {
+                    let at = self.leader();
+                    self.read_all(at).await;
+                }
                 _ => self.read_all(ReadAt::Stale(Duration::from_secs(1))).await,
             }
             tokio::time::sleep(Duration::from_millis(self.random.u64(..40))).await;
@@ -190,11 +193,17 @@ impl Client {
         }
     }
 
+    /// Draws how the leader confirms a read.
+    fn leader(&mut self) -> ReadAt {
+        if self.random.bool() { ReadAt::Leader } else { ReadAt::Lease }
+    }
+
     /// Reads one row of a random client's register.
     async fn read_one(&mut self) {
         let (of, half) = (self.random.u64(..4), self.random.u8(..2));
         let (floors, call) = self.begin_read();
-        let found = self.caller.get(TABLE, &key(of, half), ReadAt::Leader, WAIT).await;
+        let at = self.leader();
+        let found = self.caller.get(TABLE, &key(of, half), at, WAIT).await;
         if let Ok(value) = found {
             let value = value.as_deref().map(number);
             let mut oracle = locked(&self.oracle);
@@ -207,7 +216,8 @@ impl Client {
     async fn read_shared(&mut self) {
         let register = self.random.u8(..SHARED_COUNT);
         let (_, call) = self.begin_read();
-        if let Ok(value) = self.caller.get(SHARED, &[register], ReadAt::Leader, WAIT).await {
+        let at = self.leader();
+        if let Ok(value) = self.caller.get(SHARED, &[register], at, WAIT).await {
             let found = (shared_name(register), value.as_deref().map(number));
             locked(&self.oracle).history.read(self.number, call, [found]);
         }
@@ -233,13 +243,13 @@ impl Client {
             let client = u64::from_be_bytes(key[..8].try_into().expect("a key"));
             values.insert(client, number(one));
         }
-        if let ReadAt::Leader = at {
+        if let ReadAt::Leader | ReadAt::Lease = at {
             let both = |client| [0, 1].map(|half| (name(client, half), values.get(&client).copied()));
             oracle.history.read(self.number, call, (0..CLIENTS).flat_map(both));
         }
         for (client, number) in values {
             match at {
-                ReadAt::Leader => oracle.read(client, number, &floors),
+                ReadAt::Leader | ReadAt::Lease => oracle.read(client, number, &floors),
                 _ => oracle.sight(client, number),
             }
         }

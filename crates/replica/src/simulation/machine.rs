@@ -7,9 +7,11 @@
 
 use super::disk::{Disks, Mounted, SlowSyncer};
 use super::network::{Host, Network, Port, address};
+use crate::client_message::{ClientCall, ClientReply};
 use crate::error::Result;
 use crate::group::Group;
 use crate::options::ReplicaOptions;
+use crate::server::Clients;
 use crate::status::Status;
 use crate::types::Vote;
 use katydid::testing::Background;
@@ -18,6 +20,7 @@ use katydid_raft_log::wal;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
 
 pub const CLUSTER: [u8; 16] = [42; 16];
 
@@ -133,6 +136,18 @@ impl Machine {
 
     pub fn group(&self) -> Option<&Arc<Group>> {
         self.running.as_ref().map(|running| &running.group)
+    }
+
+    /// Begins a call of a client at this replica. The task ends while the machine runs.
+    pub fn call(&self, call: ClientCall) -> JoinHandle<ClientReply> {
+        let Running { group, runtime } = self.running.as_ref().expect("the machine runs");
+        runtime.spawn(group.clone().call(call))
+    }
+
+    /// Returns the reply to a call that has ended, or `None` while the call runs.
+    pub fn reply(&self, call: &mut JoinHandle<ClientReply>) -> Option<ClientReply> {
+        let Running { runtime, .. } = self.running.as_ref().expect("the machine runs");
+        call.is_finished().then(|| runtime.block_on(call).expect("the call does not panic"))
     }
 
     /// Returns the vote in the replica's log.

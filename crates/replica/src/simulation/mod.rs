@@ -34,6 +34,7 @@
 mod client;
 mod disk;
 mod history;
+mod leases;
 mod machine;
 mod network;
 mod oracle;

@@ -1,8 +1,8 @@
 //! Mutants of replicas: acknowledgements, votes, reads and snapshots.
 
 use super::tests::{
-    APPENDS, CALLER, CLUSTERS, ELECTIONS, FRAMES, LONG_WAITS, LOST_LOGS, MEMBERS, PLACE, REPLICA_OPTIONS,
-    REPLICA_STORE, SERVER, SHARED_CONNECTION, SILENT_SENDERS,
+    APPENDS, CALLER, CLUSTERS, ELECTIONS, FRAMES, LEASES, LONG_WAITS, LOST_LOGS, MEMBERS, PLACE,
+    REPLICA_OPTIONS, REPLICA_STORE, SERVER, SHARED_CONNECTION, SILENT_SENDERS,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -24,8 +24,36 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a deposed leader reads without asking a majority",
         file: "crates/replica/src/group.rs",
-        old: "let index = self.linearize().await?;",
-        new: "self.raft().as_leader().map_err(|forward| self.waiting.not_leader(forward))?;\n                let index = 0;",
+        old: "ReadAt::Leader => self.view_from(self.linearize().await?),",
+        new: "ReadAt::Leader => {\n                self.raft().as_leader().map_err(|forward| self.waiting.not_leader(forward))?;\n                self.view_from(0)\n            }",
+        tests: CLUSTERS,
+    },
+    Mutant {
+        name: "a lease lasts as long as voters that do not restart refuse to vote",
+        file: "crates/replica/src/options.rs",
+        old: "self.election / 2",
+        new: "self.election",
+        tests: LEASES,
+    },
+    Mutant {
+        name: "a voter that restarts votes against a lease",
+        file: "crates/replica/src/server.rs",
+        old: "Instant::now() < self.votes_from",
+        new: "false && Instant::now() < self.votes_from",
+        tests: LEASES,
+    },
+    Mutant {
+        name: "a voter that restarts stands for election against a lease",
+        file: "crates/replica/src/group.rs",
+        old: "config.enable_elect = !confirmed;",
+        new: "config.enable_elect = true;",
+        tests: LEASES,
+    },
+    Mutant {
+        name: "a voter that restarts never stands for election again",
+        file: "crates/replica/src/group.rs",
+        old: "    raft.runtime_config().elect(true);",
+        new: "    raft.runtime_config().elect(false);",
         tests: CLUSTERS,
     },
     Mutant {

@@ -62,6 +62,7 @@ pub const LOCK_MODES: &[&str] = &["-p", "katydid", "--lib", "lock::mode"];
 pub const LOCK_RANGES: &[&str] = &["-p", "katydid", "--lib", "lock::tests::ranges"];
 pub const LOG_NEEDED: &[&str] = &["-p", "katydid", "--lib", "log_needed_tests"];
 pub const LOG_ROOM: &[&str] = &["-p", "katydid", "--lib", "memory::log_room"];
+pub const LEASES: &[&str] = &["-p", "katydid-replica", "--lib", "simulation::leases"];
 pub const LONG_WAITS: &[&str] = &["-p", "katydid-replica", "--test", "main", "a_wait_may_be_longer"];
 pub const LOST_LOGS: &[&str] = &["-p", "katydid-replica", "--test", "main", "a_replica_that_lost_its_log"];
 pub const MEMBERS: &[&str] = &["-p", "katydid-replica", "--test", "main", "members::"];
