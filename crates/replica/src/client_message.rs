@@ -37,8 +37,8 @@ pub enum ReadAt {
     /// A state with every write that was acknowledged before the read began. The leader answers,
     /// and confirms by a majority that it leads.
     Leader,
-    /// A state as for [`ReadAt::Leader`], if no replica's clock runs twice as fast as another's. The
-    /// leader asks no other replica if a majority has confirmed within the last half of
+    /// A state as for [`ReadAt::Leader`], if no replica's clock runs twice as fast as another's.
+    /// The leader asks no other replica if a majority has confirmed within the last half of
     /// [`ReplicaOptions::election`](crate::ReplicaOptions::election) that it leads. Otherwise the
     /// leader asks a majority, as for `Leader`.
     Lease,

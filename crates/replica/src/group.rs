@@ -469,14 +469,14 @@ impl Group {
                 Ok(ClientReply::Resolved(self.resolve(id).await? == Outcome::Committed))
             }
             ClientCall::Get { table, key: Key(key), at } => {
-                let view = self.view(at).await?;
-                let value = blocking(|| view.get(&table, &key))?;
+                let index = self.confirmed(at).await?;
+                let value = blocking(|| self.view(at, index)?.get(&table, &key))?;
                 Ok(ClientReply::Value(value.map(Into::into)))
             }
             ClientCall::Range { table, low, high, limit, at } => {
-                let view = self.view(at).await?;
+                let index = self.confirmed(at).await?;
                 let bound = |bound: Bound<Key>| bound.map(|Key(key)| key);
-                blocking(|| rows(&view, &table, bound(low), bound(high), limit))
+                blocking(|| rows(&self.view(at, index)?, &table, bound(low), bound(high), limit))
             }
             ClientCall::Initialize { members } => self.initialize(members).await.map(|()| ClientReply::Done),
             ClientCall::AddLearner { id, address } => {
@@ -495,31 +495,36 @@ impl Group {
         }
     }
 
-    /// Returns a view of the applied state, which has the entries up to `index`.
-    fn view_from(&self, index: u64) -> Result<View> {
-        let view = blocking(|| self.store.view())?;
-        debug_assert!(view.applied.index() >= index, "the view misses what it must show");
-        Ok(view)
+    /// Confirms what a read needs to be confirmed. Returns the index up to which the state of the
+    /// read must have the entries.
+    async fn confirmed(&self, at: ReadAt) -> Result<u64> {
+        match at {
+            ReadAt::Leader => self.linearize().await,
+            ReadAt::Lease => self.linearize_by_lease().await,
+            ReadAt::Stale(_) | ReadAt::Applied => Ok(0),
+        }
     }
 
-    async fn view(&self, at: ReadAt) -> Result<View> {
-        match at {
-            ReadAt::Leader => self.view_from(self.linearize().await?),
-            ReadAt::Lease => self.view_from(self.linearize_by_lease().await?),
-            ReadAt::Stale(max) => blocking(|| self.stale_view(max)),
-            ReadAt::Applied => blocking(|| self.store.view()),
+    /// Returns the view of a read that is confirmed. The call may wait for a device.
+    fn view(&self, at: ReadAt, index: u64) -> Result<View> {
+        if let ReadAt::Stale(max) = at {
+            return self.stale_view(max);
         }
+        let view = self.store.view()?;
+        debug_assert!(view.applied.index() >= index, "the view misses what it must show");
+        Ok(view)
     }
 }
 
 /// Lets the replica stand for elections from `votes_from` on.
 ///
 /// A voter that has confirmed a leader votes for no other replica for the time of
-/// [`ReplicaOptions::election`], so the leader may answer reads by lease. openraft forgets this time
-/// at a restart. So after a restart a replica that may have confirmed a leader waits for that time
-/// before it stands for election, and before it votes for another replica (`Service::votes_from`).
-/// In a transfer of the leadership it votes at once, because openraft's leader answers no read any
-/// more after it has asked another replica to take the leadership.
+/// [`ReplicaOptions::election`], so the leader may answer reads by lease. openraft forgets this
+/// time at a restart. So after a restart a replica that may have confirmed a leader waits for that
+/// time before it stands for election, and before it votes for another replica
+/// (`Service::votes_from`). In a transfer of the leadership the replica votes at once, because
+/// openraft's leader answers no read any more after it has asked another replica to take the
+/// leadership.
 async fn hold_back(raft: Raft<Types, Machine>, votes_from: Instant) {
     tokio::time::sleep_until(votes_from).await;
     raft.runtime_config().elect(true);

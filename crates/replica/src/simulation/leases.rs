@@ -168,9 +168,9 @@ impl Trio {
     }
 }
 
-/// Runs a scenario with several seeds. The scenario gets the old leader and the other replicas. When
-/// it has ended, the old leader may lead no longer and not know it. Returns the number of reads that
-/// returned the value 1.
+/// Runs a scenario with several seeds. The scenario gets the old leader and the other replicas.
+/// When it has ended, another replica may lead without the old leader knowing. Returns the number
+/// of reads that returned the value 1.
 fn scenario(cut_off: impl Fn(&mut Trio, ReplicaId, [ReplicaId; 2])) -> u64 {
     let mut count = 0;
     for seed in 0..SEEDS {
