@@ -91,6 +91,12 @@ impl Machine {
         }
     }
 
+    /// Applies entries, and answers their proposals.
+    ///
+    /// The engine may wait for a device. The call runs on a thread of the runtime nevertheless, and
+    /// does not hand the thread's other tasks to another thread first, because that costs each batch
+    /// a wake-up. A replica has one state machine and at least two threads, so the other tasks go
+    /// on.
     fn apply_batch(&mut self, batch: Batch) -> Result<(), Error> {
         let changed = self.sessions.take_changed();
         self.store.apply(&self.applied, &batch.writes, &changed, &batch.after)?;
@@ -124,11 +130,11 @@ impl RaftStateMachine<Types> for Machine {
             if batch.answers.len() >= ENTRIES_MAX || batch.bytes >= BYTES_MAX {
                 let next = Batch { after: batch.after.clone(), ..Batch::default() };
                 let full = std::mem::replace(&mut batch, next);
-                blocking(|| self.apply_batch(full))?;
+                self.apply_batch(full)?;
             }
         }
         if !batch.answers.is_empty() {
-            blocking(|| self.apply_batch(batch))?;
+            self.apply_batch(batch)?;
         }
         Ok(())
     }
