@@ -94,9 +94,9 @@ impl Machine {
     /// Applies entries, and answers their proposals.
     ///
     /// The engine may wait for a device. The call runs on a thread of the runtime nevertheless, and
-    /// does not hand the thread's other tasks to another thread first, because that costs each batch
-    /// a wake-up. A replica has one state machine and at least two threads, so the other tasks go
-    /// on.
+    /// does not hand the thread's other tasks to another thread first, because that costs each
+    /// batch a wake-up. A replica has one state machine and at least two threads, so the other
+    /// tasks go on.
     fn apply_batch(&mut self, batch: Batch) -> Result<(), Error> {
         let changed = self.sessions.take_changed();
         self.store.apply(&self.applied, &batch.writes, &changed, &batch.after)?;
