@@ -6,8 +6,9 @@ use std::hash::{BuildHasher, RandomState};
 /// The id of a striped set, a log, or a database: 128 bits, shown as 32 hexadecimal digits.
 ///
 /// An id consists of two words. A `u128` would give an alignment of 16 bytes to every error and
-/// option that holds an id. The compiler rustc 1.95 has compiled the copy of such an error into an
-/// aligned store to an address that was not aligned, which ended the process.
+/// option that holds an id. The compiler rustc 1.95 has copied such an error by an instruction that
+/// works only at multiples of 16, to an address that was only a multiple of 8. The instruction
+/// faulted, and the process ended.
 ///
 /// ```
 /// use katydid_device::Id;

@@ -113,8 +113,8 @@ impl Database {
     /// # Errors
     /// `Error::NotFound` if there is no database; `Error::Locked` if it is open for writing, in
     /// this process or another; `Error::Corrupt` if it is damaged; `Error::LogOpen` if its log is
-    /// in NVRAM, which is mapped and cannot be recovered in memory. The other errors of
-    /// [`Database::open`].
+    /// in NVRAM, because recovery would change the log by stores to mapped memory, which an overlay
+    /// cannot catch. The other errors of [`Database::open`].
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
         let path = path.as_ref();
         // No limit: the data fitted into memory when it was written.

@@ -1,9 +1,8 @@
 //! Positions in the endless log.
 //!
 //! Pure functions. An [`Lsn`] counts bytes of the log since its creation. An LSN is the start of a
-//! record, or an exclusive end: a frontier or the end of a range. Every position of the log is
-//! below [`Lsn::LIMIT`], so adding the size of a segment or a record to a valid position never
-//! overflows.
+//! record, or an exclusive end: a frontier or the end of a range. No position of the log is above
+//! [`Lsn::LIMIT`], so adding the size of a segment or a record to a valid position never overflows.
 
 use std::fmt;
 

@@ -1,5 +1,6 @@
-//! Runs a workload in the paged engine with its files in memory, and counts the dependencies that a
-//! distributed log would have to keep in order.
+//! Runs a workload in the paged engine with its files in memory, and counts the dependencies that
+//! would cross logs if the records were distributed over several logs. A distributed log would have
+//! to make the older record of each such dependency durable first.
 //!
 //! 1. Only records of the run are counted. The records of the load lie below the position at which
 //!    the run began.

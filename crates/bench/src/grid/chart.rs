@@ -1,9 +1,9 @@
 //! Draws a chart as SVG.
 //!
 //! Pure functions. A chart is narrow enough to be readable on the screen of a telephone. The names
-//! of lines stand below the plot, in as many rows of text as they need. Each line has hollow
-//! markers of a distinct shape, so that lines which lie on each other can be distinguished. Module
-//! [`super::bars`] draws charts of bars.
+//! of lines stand below the plot, in as many rows of text as they need. Markers are drawn as
+//! outlines. Lines take the shapes and sizes of markers in turn, so up to 21 lines can be
+//! distinguished where they lie on each other. Module [`super::bars`] draws charts of bars.
 
 use super::bars::{self, Bars};
 

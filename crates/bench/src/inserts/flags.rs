@@ -208,8 +208,8 @@ impl Sweeps {
         let asked = self.designs()?;
         let designs: Vec<_> = match &self.inserter[..] {
             [all] if all == "all" => spec.designs.to_vec(),
-            // Sweep `txn` runs whole logs, which accept every design. Only its default list is
-            // limited to the papers' designs.
+            // Sweep `txn` opens logs, which accept every design. Only its default list is limited
+            // to the papers' designs.
             _ if sweep == Sweep::Txn => asked,
             _ => spec.designs.iter().copied().filter(|kind| asked.contains(kind)).collect(),
         };

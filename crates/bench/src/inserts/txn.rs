@@ -1,5 +1,6 @@
-//! Sweep `txn`: transactions of three records and a commit with a callback, on a whole log (ELEDA,
-//! 6.5.1).
+//! Sweep `txn` (ELEDA, 6.5.1): each transaction appends three records and then a commit record, and
+//! a callback runs when the commit is durable. The sweep measures an open log, and not an inserter
+//! alone.
 //!
 //! The sweep uses real threads. As in ELEDA, a thread begins the next transaction while its earlier
 //! commits are not durable, until the maximum number is in flight. Latency is the time from just
@@ -108,9 +109,10 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
         reserve_bytes: 0,
         // With an I/O unit, the run-ahead limit is half of the ring instead of a quarter.
         // GRASSHOPPER's tracker hops over whole ranges of `hop_bytes` bytes, and the higher limit
-        // leaves room for more of these ranges between the filled and the reserved frontier: in a
-        // ring of 32 MiB, four of the default 4 MiB. With an I/O unit and `pipelined`, the syncer
-        // writes when the unit is full or the time of `fill` is over, as ELEDA's flusher does.
+        // leaves room for more of these ranges between the filled and the reserved frontier. In a
+        // ring of 32 MiB the limit is then 16 MiB: four ranges of the default `hop_bytes` (4 MiB).
+        // With an I/O unit and `pipelined`, the syncer writes when the unit is full or the time of
+        // `fill` is over, as ELEDA's flusher does.
         run_ahead_bytes: case.ring_bytes / if stage.io_unit.is_some() { 2 } else { 4 },
         method: stage.method.method(),
         ..case.options(inserter).map_files(|files| FileOptions {

@@ -186,8 +186,9 @@ impl Reproduce {
         experiment.arguments(self.quick, &folder.display().to_string(), &work.display().to_string())
     }
 
-    /// The chapter of an experiment. It has the result of an earlier run if that run had these
-    /// arguments, this commit and this machine, unless `--again` is given.
+    /// The chapter of an experiment. Unless `--again` is given, the chapter has the result of an
+    /// earlier run of the experiment, if that run had the same arguments, the same commit of the
+    /// program and the same machine.
     fn kept(&self, experiment: Experiment, head: &Head) -> Chapter {
         let kept = self.folder(&experiment);
         let same = |done: &Done| {

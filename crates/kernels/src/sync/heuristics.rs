@@ -16,7 +16,8 @@ pub enum Heuristic {
     Backoff,
     /// With more committers than processors, a waiter yields before it parks.
     Yield,
-    /// With very many committers the syncer leads every round, without a delay.
+    /// With very many committers the syncer leads every round, without a delay for blocking
+    /// committers.
     ManyCommitters,
     /// After slow hand-overs to appointed waiters, the syncer leads for a number of rounds.
     SlowHandOver,

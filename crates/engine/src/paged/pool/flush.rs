@@ -1,5 +1,8 @@
-//! Writing the pool's pages back. Only this file writes pages back, so only this file enforces the
-//! write-ahead rule.
+//! Writing the pool's pages back. Only [`Pool::flush_some`] writes pages of the pool to the
+//! database file, so only this function enforces the write-ahead rule. Other code writes the
+//! database file too: `double_write` puts torn pages back when the database is opened,
+//! `first_pages` writes the first pages of a new file, and `space` writes empty maps for the pages
+//! by which the file grows. None of these pages contains a change whose record is not durable.
 //!
 //! The flusher mutex lets one thread at a time write a batch, in three steps:
 //!

@@ -14,7 +14,7 @@
 //! 2. Only a clean, unpinned frame is evicted; a frame is clean when its bytes are durable in place
 //!    (`frame`, invariant 1).
 //! 3. Before any page goes to the device, the log is durable up to the end of the last record that
-//!    changed it. `flush` is the one place that writes pages, and the one that calls
+//!    changed it. `flush` is the one place that writes pages of the pool, and the one that calls
 //!    [`WalBarrier::make_durable`].
 //! 4. The pool itself holds only two latches across I/O: the exclusive latch of the page that is
 //!    being read in, and the flusher mutex.

@@ -14,9 +14,9 @@
 //!    all of them. The delay is at most half of the last round's duration, and at most 0.5 ms.
 //! 2. `ServingDelay`: callers that do not block split into two sets too. A leader that serves them
 //!    delays its write until 7/8 as many bytes wait as were under way at the end of the last round.
-//!    The delay is at most a quarter of that round's duration. The leader does not delay if these
-//!    callers fill more than [`SERVED_BYTES_MAX`] in a round, because they keep the device busy in
-//!    any case.
+//!    The delay is at most a quarter of that round's duration, and at most 0.5 ms. The leader does
+//!    not delay if these callers fill more than [`SERVED_BYTES_MAX`] in a round, because they keep
+//!    the device busy in any case.
 //! 3. `Backoff`: after a delay in vain the leader skips the next delay. After each further delay in
 //!    vain it skips twice as many delays as before, up to [`BACKOFF_MAX`].
 //! 4. `Yield`: with more committers than processors a waiter yields before it parks. A yield lets
@@ -26,8 +26,9 @@
 //! 5. `ManyCommitters`: very many committers keep the processors busy by waking up, and an
 //!    appointed committer waits for a processor while the device is idle. The syncer sleeps in the
 //!    device and gets a processor at once, so the syncer leads. The syncer does not delay its
-//!    writes, because the device would be idle until all committers have run. The committers then
-//!    form two sets, and while the device writes for one set, the other set runs.
+//!    writes for blocking committers, because the device would be idle until all committers have
+//!    run. The committers then form two sets, and while the device writes for one set, the other
+//!    set runs.
 //! 6. `SlowHandOver`: if transactions take much processor time, an appointed waiter may wait for a
 //!    processor on which another transaction runs. If hand-overs took long on average, the syncer
 //!    leads the next [`SYNCER_LED_ROUNDS`] rounds, or until there are no more committers than
