@@ -38,9 +38,10 @@ pub enum ReadAt {
     /// and confirms by a majority that it leads.
     Leader,
     /// A state as for [`ReadAt::Leader`], if no replica's clock runs twice as fast as another's.
-    /// The leader asks no other replica if a majority has confirmed within the last half of
-    /// [`ReplicaOptions::election`](crate::ReplicaOptions::election) that it leads. Otherwise the
-    /// leader asks a majority, as for `Leader`.
+    /// All replicas must have the same
+    /// [`ReplicaOptions::election`](crate::ReplicaOptions::election). The leader asks no other
+    /// replica if a majority has confirmed within the last two fifths of that time that it leads.
+    /// Otherwise the leader asks a majority, as for `Leader`.
     Lease,
     /// A state that was current at most this long ago. Any replica that has such a state answers,
     /// without asking another replica.

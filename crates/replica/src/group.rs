@@ -33,6 +33,7 @@ use openraft::{BasicNode, ChangeMembers, Raft, RaftLogReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -60,6 +61,10 @@ pub(crate) struct Group {
     server: Mutex<Option<tokio::task::JoinHandle<()>>>,
     /// Maximum age of a majority's confirmation for a read by lease.
     lease: Duration,
+    /// Set before this replica proposes voters without itself. From then on it has no lease,
+    /// because the only voter of a group stands for election without waiting.
+    leaves_voters: AtomicBool,
+    links: Arc<Links>,
 }
 
 impl Group {
@@ -91,6 +96,7 @@ impl Group {
             patience: options.election,
             install_patience: options.install_wait,
             freshness: freshness.clone(),
+            no_lease_until: Mutex::default(),
             raft: OnceLock::new(),
         });
         // The latest vote is for another replica if this one may have confirmed that replica's
@@ -125,6 +131,8 @@ impl Group {
             queue,
             permits: Arc::new(Semaphore::new(options.in_flight_max)),
             lease: options.lease(),
+            leaves_voters: AtomicBool::new(false),
+            links,
             server: Mutex::new(Some(server)),
         });
         let weak = Arc::downgrade(&group);
@@ -178,6 +186,9 @@ impl Group {
     }
 
     pub(crate) async fn change_voters(&self, voters: BTreeSet<ReplicaId>) -> Result<()> {
+        if !voters.contains(&self.waiting.replica) {
+            self.leaves_voters.store(true, Ordering::Release);
+        }
         self.change_members(|| self.raft().change_membership(voters.clone(), false)).await.map(drop)
     }
 
@@ -311,7 +322,13 @@ impl Group {
 
     async fn linearize_by(&self, lease: Duration) -> Result<u64> {
         within(self.waiting.replica, READ_WAIT, async {
-            let linearizer = self.read_linearizer(lease, READ_WAIT).await?;
+            let mut linearizer = self.read_linearizer(lease, READ_WAIT).await?;
+            // What ends a lease is noted before openraft learns of it, and looked at after openraft
+            // has checked the lease.
+            let has_no_lease = || self.leaves_voters.load(Ordering::Acquire) || self.links.was_late();
+            if !lease.is_zero() && has_no_lease() {
+                linearizer = self.read_linearizer(Duration::ZERO, READ_WAIT).await?;
+            }
             let ready = linearizer.await_ready(self.raft()).await.map_err(stopped)?;
             Ok(ready.read_log_id().log_id().index)
         })

@@ -40,7 +40,7 @@ pub struct ReplicaOptions {
     pub heartbeat: Duration,
     /// Base of the election time-out. A voter that hears no leader stands for election after a
     /// random time between 1.4 and 2 times this value. At least three times `heartbeat`, at most 1
-    /// h. Default: 500 ms.
+    /// h. Reads by lease are right only if all replicas have the same value. Default: 500 ms.
     pub election: Duration,
     /// Number of entries of the Raft log between two snapshots. A snapshot syncs the engine once,
     /// and lets the log be purged. At least 1. Default: 50,000.
@@ -110,17 +110,18 @@ impl ReplicaOptions {
         check(takes_keys, "engine", "must have pages of at least 8,192 bytes, which take the longest keys")
     }
 
-    /// Maximum age of a majority's confirmation by which a leader answers [`ReadAt::Lease`]. It is
-    /// half of the time in which a voter that has confirmed the leader votes for no other replica.
-    /// So a leader's clock may run half as fast as a voter's.
+    /// Maximum age of a majority's confirmation by which a leader answers [`ReadAt::Lease`].
+    /// openraft may count a confirmation as a tenth of `election` younger than it is
+    /// (`Links::note_answer`). So a lease ends within half of the time in which a voter that has
+    /// confirmed the leader votes for no other replica, and a leader's clock may run half as fast
+    /// as a voter's.
     ///
     /// [`ReadAt::Lease`]: crate::ReadAt::Lease
     pub(crate) fn lease(&self) -> Duration {
-        self.election / 2
+        Duration::from_millis(ms(self.election) * 2 / 5)
     }
 
     pub(crate) fn group(&self) -> Result<openraft::Config> {
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let config = openraft::Config {
             cluster_name: format!("{:032x}", u128::from_be_bytes(self.cluster)),
             heartbeat_interval: ms(self.heartbeat),
@@ -147,6 +148,10 @@ impl ReplicaOptions {
             |error: openraft::ConfigError| Error::Option { option: "election", reason: error.to_string() };
         config.validate().map_err(wrong)
     }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for ReplicaOptions {

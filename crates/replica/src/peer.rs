@@ -57,8 +57,32 @@ pub(crate) struct Links {
     pub(crate) install_patience: Duration,
     /// Age of this replica's state. A leader notes the reports that it sends to others.
     pub(crate) freshness: Arc<Freshness>,
+    /// Until this time the leader must not answer by its lease. See [`Links::note_answer`].
+    pub(crate) no_lease_until: Mutex<Option<Instant>>,
     /// Set when the group runs.
     pub(crate) raft: OnceLock<Raft<Types, Machine>>,
+}
+
+/// An append that is answered later than this part of `election` is late.
+const LATE: u32 = 10;
+
+impl Links {
+    /// Notes that an append is answered which was sent at `sent`. openraft may take the answer for
+    /// that of a later append, and so may count the leader as confirmed at a later time than it
+    /// was. If the answer is late, the leader answers no read by its lease for the time of
+    /// `election`, and by then the lease that the answer has renewed is over.
+    fn note_answer(&self, sent: Instant) {
+        let now = Instant::now();
+        if now.saturating_duration_since(sent) > self.patience / LATE {
+            *self.no_lease_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + self.patience);
+        }
+    }
+
+    /// Returns true if an answer to an append was late within the last time of `election`.
+    pub(crate) fn was_late(&self) -> bool {
+        let until = *self.no_lease_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| Instant::now() < until)
+    }
 }
 
 /// Makes connections to other replicas.
@@ -348,8 +372,9 @@ impl RaftNetworkV2<Types> for Peer {
                     // The limit is noted before the append is sent, so that the reader stops
                     // waiting at the limit even if the append cannot be sent.
                     let bytes = u32::try_from(frame.payload.len()).unwrap_or(u32::MAX);
-                    let limit = Instant::now() + links.patience + PER_BYTE * bytes;
-                    sent.lock().unwrap_or_else(PoisonError::into_inner).push_back(limit);
+                    let now = Instant::now();
+                    let times = (now, now + links.patience + PER_BYTE * bytes);
+                    sent.lock().unwrap_or_else(PoisonError::into_inner).push_back(times);
                     to.send(frame).await.ok()?;
                 }
                 Some(to)
@@ -428,8 +453,9 @@ impl RaftNetworkV2<Types> for Peer {
     }
 }
 
-/// The times at which the answers to the unanswered appends are due, in the order of the appends.
-type Unanswered = Arc<Mutex<VecDeque<Instant>>>;
+/// The times at which the unanswered appends were sent, and at which their answers are due, in the
+/// order of the appends.
+type Unanswered = Arc<Mutex<VecDeque<(Instant, Instant)>>>;
 
 /// The sending half of a connection.
 type Sink = futures_util::stream::SplitSink<Wire, Frame>;
@@ -457,7 +483,7 @@ impl<T> Drop for AbortOnDrop<T> {
 
 impl Answers<'_> {
     fn oldest(&self) -> Option<Instant> {
-        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).front().copied()
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).front().map(|(_, limit)| *limit)
     }
 
     async fn next(&mut self) -> Option<Result<StreamAppendResult<Types>, RPCError<Types>>> {
@@ -483,7 +509,10 @@ impl Answers<'_> {
             tokio::select! {
                 biased;
                 frame = from.next() => {
-                    self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let oldest = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    if let Some((sent, _)) = oldest {
+                        self.peer.links.note_answer(sent);
+                    }
                     return Some(match frame {
                         None => Err(LinkError::Closed),
                         Some(Err(error)) => Err(error.into()),
@@ -574,6 +603,7 @@ mod tests {
             patience,
             install_patience: patience,
             freshness: Arc::default(),
+            no_lease_until: Mutex::default(),
             raft: OnceLock::new(),
         };
         let log_id = LogId::new(Leadership { term: 5, node_id: 1 }, 7);

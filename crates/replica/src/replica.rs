@@ -301,7 +301,7 @@ impl Replica {
 
     /// Reads at the leader as [`Replica::read`] does, if no replica's clock runs twice as fast as
     /// another's. The leader asks no other replica if a majority has confirmed it recently. See
-    /// [`ReadAt::Lease`].
+    /// [`ReadAt::Lease`](crate::ReadAt::Lease).
     ///
     /// # Errors
     /// Those of [`Replica::read`].
@@ -533,6 +533,7 @@ mod tests {
             patience: Duration::from_secs(60),
             install_patience: Duration::from_secs(60),
             freshness: Arc::default(),
+            no_lease_until: Mutex::default(),
             raft: OnceLock::new(),
         }
     }

@@ -38,7 +38,7 @@ impl Trio {
     /// Starts a group, and writes the value 1.
     fn new(seed: u64) -> Trio {
         fastrand::seed(seed);
-        let engine = if seed % 2 == 0 { EngineKind::Paged } else { EngineKind::Memory };
+        let engine = if seed.is_multiple_of(2) { EngineKind::Paged } else { EngineKind::Memory };
         let network = Network::new(seed, 500);
         let machines: Vec<_> =
             (1..=3).map(|host| Machine::new(host, engine, &network, seed + host)).collect();
@@ -52,7 +52,7 @@ impl Trio {
             panic!("no session")
         };
         trio.client = client;
-        let call = trio.write(1);
+        let call = trio.write("x", 1);
         assert!(matches!(trio.ended(leader, call), ClientReply::Committed { .. }));
         trio
     }
@@ -119,9 +119,9 @@ impl Trio {
         }
     }
 
-    fn write(&self, value: u8) -> ClientCall {
+    fn write(&self, key: &str, value: u8) -> ClientCall {
         let id = RequestId { client: self.client, sequence: value.into() };
-        ClientCall::Write { id, set: WriteSet::default().put("t", "x", [value]), all: false, wait_ms: 10_000 }
+        ClientCall::Write { id, set: WriteSet::default().put("t", key, [value]), all: false, wait_ms: 10_000 }
     }
 
     /// Writes the value 2 at the first replica besides `old` that leads, and meanwhile reads by
@@ -150,7 +150,7 @@ impl Trio {
             match &mut written {
                 None => {
                     let leader = (1..=3).find(|host| *host != old && self.leads(*host));
-                    let call = self.write(2);
+                    let call = self.write("x", 2);
                     written = leader.map(|host| (host, self.machine(host).call(call)));
                 }
                 Some((host, call)) if !is_acknowledged => {
@@ -210,6 +210,33 @@ fn a_lease_holds_while_the_voter_that_confirmed_it_restarts() {
         trio.restart(one);
     });
     assert!(reads > SEEDS, "the old leader answers by lease: {reads}");
+}
+
+#[test]
+fn a_late_answer_renews_no_lease() {
+    let reads = scenario(|trio, old, [one, other]| {
+        // The leader sends an entry, and its later messages are lost. The first answer commits the
+        // entry, so the leader sends the other voter a message that this voter never gets. The
+        // answer of the other voter follows, and openraft takes it for the answer to that message.
+        trio.network.slow(one, old, 200_000);
+        trio.network.slow(other, old, 210_000);
+        let call = trio.write("y", 3);
+        drop(trio.machine(old).call(call));
+        (0..3).for_each(|_| trio.step());
+        trio.cut(&[old], &[one, other]);
+    });
+    assert!(reads > SEEDS, "the old leader answers by lease at first: {reads}");
+}
+
+#[test]
+fn a_leader_that_leaves_the_voters_has_no_lease() {
+    scenario(|trio, old, [one, other]| {
+        let change = ClientCall::ChangeVoters { voters: [one].into() };
+        drop(trio.machine(old).call(change));
+        trio.until(|trio| trio.status(one).voters.len() == 1);
+        trio.cut(&[old], &[one, other]);
+        trio.cut(&[one, other], &[old]);
+    });
 }
 
 #[test]

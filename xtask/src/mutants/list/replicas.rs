@@ -31,8 +31,22 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a lease lasts as long as voters that do not restart refuse to vote",
         file: "crates/replica/src/options.rs",
-        old: "self.election / 2",
-        new: "self.election",
+        old: "Duration::from_millis(ms(self.election) * 2 / 5)",
+        new: "Duration::from_millis(ms(self.election))",
+        tests: LEASES,
+    },
+    Mutant {
+        name: "a late answer renews the lease",
+        file: "crates/replica/src/peer.rs",
+        old: "> self.patience / LATE {",
+        new: "> self.patience * LATE {",
+        tests: LEASES,
+    },
+    Mutant {
+        name: "a leader that leaves the voters keeps its lease",
+        file: "crates/replica/src/group.rs",
+        old: "self.leaves_voters.store(true, Ordering::Release);",
+        new: "",
         tests: LEASES,
     },
     Mutant {
