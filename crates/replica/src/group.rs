@@ -7,6 +7,7 @@
 
 use crate::certifier::Certifier;
 use crate::client_message::{ClientCall, ClientReply, Key, ROWS_BYTES, ROWS_MAX, ReadAt};
+use crate::confirmations::Confirmations;
 use crate::error::{Error, Result, UnknownReason};
 use crate::freshness::Freshness;
 use crate::ids::{ReplicaId, RequestId};
@@ -33,7 +34,6 @@ use openraft::{BasicNode, ChangeMembers, Raft, RaftLogReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -61,9 +61,6 @@ pub(crate) struct Group {
     server: Mutex<Option<tokio::task::JoinHandle<()>>>,
     /// Maximum age of a majority's confirmation for a read by lease.
     lease: Duration,
-    /// Set before this replica proposes voters without itself. From then on it has no lease,
-    /// because the only voter of a group stands for election without waiting.
-    leaves_voters: AtomicBool,
     links: Arc<Links>,
 }
 
@@ -96,7 +93,7 @@ impl Group {
             patience: options.election,
             install_patience: options.install_wait,
             freshness: freshness.clone(),
-            no_lease_until: Mutex::default(),
+            confirmations: Confirmations::new(options.voters_refuse()),
             raft: OnceLock::new(),
         });
         // The latest vote is for another replica if this one may have confirmed that replica's
@@ -131,7 +128,6 @@ impl Group {
             queue,
             permits: Arc::new(Semaphore::new(options.in_flight_max)),
             lease: options.lease(),
-            leaves_voters: AtomicBool::new(false),
             links,
             server: Mutex::new(Some(server)),
         });
@@ -186,9 +182,6 @@ impl Group {
     }
 
     pub(crate) async fn change_voters(&self, voters: BTreeSet<ReplicaId>) -> Result<()> {
-        if !voters.contains(&self.waiting.replica) {
-            self.leaves_voters.store(true, Ordering::Release);
-        }
         self.change_members(|| self.raft().change_membership(voters.clone(), false)).await.map(drop)
     }
 
@@ -322,13 +315,7 @@ impl Group {
 
     async fn linearize_by(&self, lease: Duration) -> Result<u64> {
         within(self.waiting.replica, READ_WAIT, async {
-            let mut linearizer = self.read_linearizer(lease, READ_WAIT).await?;
-            // What ends a lease is noted before openraft learns of it, and looked at after openraft
-            // has checked the lease.
-            let has_no_lease = || self.leaves_voters.load(Ordering::Acquire) || self.links.was_late();
-            if !lease.is_zero() && has_no_lease() {
-                linearizer = self.read_linearizer(Duration::ZERO, READ_WAIT).await?;
-            }
+            let linearizer = self.read_linearizer(lease, READ_WAIT).await?;
             let ready = linearizer.await_ready(self.raft()).await.map_err(stopped)?;
             Ok(ready.read_log_id().log_id().index)
         })
@@ -337,11 +324,20 @@ impl Group {
 
     /// Asks a majority whether this replica leads, unless a majority has confirmed it within
     /// `lease`.
-    async fn read_linearizer(&self, lease: Duration, wait: Duration) -> Result<Linearizer<Types>> {
+    async fn read_linearizer(&self, mut lease: Duration, wait: Duration) -> Result<Linearizer<Types>> {
+        let confirmations = &self.links.confirmations;
         within(self.waiting.replica, wait, async {
-            let option = LinearizerOption::new(Some(lease), true);
-            let linearizer = self.raft().get_read_linearizer(option).await;
-            linearizer.map_err(|error| self.read_failed(error))
+            loop {
+                let began = Instant::now();
+                let option = LinearizerOption::new(Some(lease), true);
+                let linearizer = self.raft().get_read_linearizer(option).await;
+                let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
+                let may_answer = lease.is_zero() || confirmations.has_lease(began);
+                if may_answer && confirmations.is_confirmed(began) {
+                    return Ok(linearizer);
+                }
+                lease = Duration::ZERO;
+            }
         })
         .await
     }

@@ -46,6 +46,7 @@ mod certifier;
 mod client;
 pub mod client_driven;
 mod client_message;
+mod confirmations;
 mod error;
 mod frame;
 mod freshness;

@@ -112,13 +112,19 @@ impl ReplicaOptions {
 
     /// Maximum age of a majority's confirmation by which a leader answers [`ReadAt::Lease`].
     /// openraft may count a confirmation as a tenth of `election` younger than it is
-    /// (`Links::note_answer`). So a lease ends within half of the time in which a voter that has
+    /// (`confirmations`). So a lease ends within half of the time in which a voter that has
     /// confirmed the leader votes for no other replica, and a leader's clock may run half as fast
     /// as a voter's.
     ///
     /// [`ReadAt::Lease`]: crate::ReadAt::Lease
     pub(crate) fn lease(&self) -> Duration {
-        Duration::from_millis(ms(self.election) * 2 / 5)
+        self.voters_refuse() * 2 / 5
+    }
+
+    /// Time in which a voter that has confirmed a leader votes for no other replica: `election` in
+    /// whole milliseconds, as openraft gets it.
+    pub(crate) fn voters_refuse(&self) -> Duration {
+        Duration::from_millis(ms(self.election))
     }
 
     pub(crate) fn group(&self) -> Result<openraft::Config> {

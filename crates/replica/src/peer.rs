@@ -6,6 +6,7 @@
 //! last answer of a stream of appends the connection is kept for the next stream; each heartbeat is
 //! a stream of its own. A connection that fails is dropped, and openraft tries again after a pause.
 
+use crate::confirmations::Confirmations;
 use crate::frame::{Frame, FrameCodec, FrameError};
 use crate::freshness::Freshness;
 use crate::ids::ReplicaId;
@@ -57,32 +58,10 @@ pub(crate) struct Links {
     pub(crate) install_patience: Duration,
     /// Age of this replica's state. A leader notes the reports that it sends to others.
     pub(crate) freshness: Arc<Freshness>,
-    /// Until this time the leader must not answer by its lease. See [`Links::note_answer`].
-    pub(crate) no_lease_until: Mutex<Option<Instant>>,
+    /// Judges the confirmations of this replica's leadership.
+    pub(crate) confirmations: Confirmations,
     /// Set when the group runs.
     pub(crate) raft: OnceLock<Raft<Types, Machine>>,
-}
-
-/// An append that is answered later than this part of `election` is late.
-const LATE: u32 = 10;
-
-impl Links {
-    /// Notes that an append is answered which was sent at `sent`. openraft may take the answer for
-    /// that of a later append, and so may count the leader as confirmed at a later time than it
-    /// was. If the answer is late, the leader answers no read by its lease for the time of
-    /// `election`, and by then the lease that the answer has renewed is over.
-    fn note_answer(&self, sent: Instant) {
-        let now = Instant::now();
-        if now.saturating_duration_since(sent) > self.patience / LATE {
-            *self.no_lease_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + self.patience);
-        }
-    }
-
-    /// Returns true if an answer to an append was late within the last time of `election`.
-    pub(crate) fn was_late(&self) -> bool {
-        let until = *self.no_lease_until.lock().unwrap_or_else(PoisonError::into_inner);
-        until.is_some_and(|until| Instant::now() < until)
-    }
 }
 
 /// Makes connections to other replicas.
@@ -173,11 +152,27 @@ impl Links {
     }
 
     fn append(&self, request: AppendEntriesRequest<Types>) -> Append {
-        let age_ms = self.raft.get().and_then(|raft| age_ms(&raft.metrics().borrow_watched(), &request));
+        let metrics = self.raft.get().map(Raft::metrics);
+        let metrics = metrics.as_ref().map(|metrics| metrics.borrow_watched());
+        let latest = metrics.as_ref().and_then(|metrics| *metrics.membership_config.log_id());
+        for entry in request.entries.iter().filter(|entry| Some(entry.log_id) >= latest) {
+            if let openraft::EntryPayload::Membership(members) = &entry.payload {
+                self.send_members(members);
+            }
+        }
+        let age_ms = metrics.and_then(|metrics| age_ms(&metrics, &request));
         if let (Some(age), Some(committed)) = (age_ms, request.leader_commit) {
             self.freshness.hear(Instant::now(), Duration::from_millis(age), committed.index);
         }
         Append { request, age_ms }
+    }
+
+    /// Notes that this replica is about to send its latest members.
+    fn send_members(&self, members: &openraft::Membership<ReplicaId, openraft::BasicNode>) {
+        let voters = members.get_joint_config().last();
+        if voters.is_some_and(|voters| !voters.contains(&self.identity.replica)) {
+            self.confirmations.leave();
+        }
     }
 }
 
@@ -307,6 +302,7 @@ impl Peer {
         };
         let mut wire = self.connect(Purpose::Snapshot).await?;
         let mut sent = 0;
+        self.links.send_members(snapshot.meta.last_membership.membership());
         send(&mut wire, &SnapshotBegin { vote, meta: snapshot.meta }).await?;
         let read = |error: crate::Error| LinkError::Failed(format!("the snapshot cannot be read: {error}"));
         for table in blocking(|| view.tables()).map_err(read)? {
@@ -481,12 +477,19 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
+impl Drop for Answers<'_> {
+    fn drop(&mut self) {
+        self.peer.links.confirmations.counted(self.peer.target);
+    }
+}
+
 impl Answers<'_> {
     fn oldest(&self) -> Option<Instant> {
         self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).front().map(|(_, limit)| *limit)
     }
 
     async fn next(&mut self) -> Option<Result<StreamAppendResult<Types>, RPCError<Types>>> {
+        self.peer.links.confirmations.counted(self.peer.target);
         if self.failed {
             return None;
         }
@@ -511,7 +514,7 @@ impl Answers<'_> {
                 frame = from.next() => {
                     let oldest = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                     if let Some((sent, _)) = oldest {
-                        self.peer.links.note_answer(sent);
+                        self.peer.links.confirmations.hand_over(self.peer.target, sent);
                     }
                     return Some(match frame {
                         None => Err(LinkError::Closed),
@@ -603,7 +606,7 @@ mod tests {
             patience,
             install_patience: patience,
             freshness: Arc::default(),
-            no_lease_until: Mutex::default(),
+            confirmations: Confirmations::new(Duration::from_secs(1)),
             raft: OnceLock::new(),
         };
         let log_id = LogId::new(Leadership { term: 5, node_id: 1 }, 7);

@@ -533,7 +533,7 @@ mod tests {
             patience: Duration::from_secs(60),
             install_patience: Duration::from_secs(60),
             freshness: Arc::default(),
-            no_lease_until: Mutex::default(),
+            confirmations: crate::confirmations::Confirmations::new(Duration::from_secs(1)),
             raft: OnceLock::new(),
         }
     }

@@ -126,8 +126,8 @@ impl Trio {
 
     /// Writes the value 2 at the first replica besides `old` that leads, and meanwhile reads by
     /// lease at `old`. Returns the number of reads that returned the value 1.
-    fn race(&mut self, old: ReplicaId) -> u64 {
-        let read = ClientCall::Get { table: "t".into(), key: Key(b"x".into()), at: ReadAt::Lease };
+    fn race(&mut self, old: ReplicaId, at: ReadAt) -> u64 {
+        let read = ClientCall::Get { table: "t".into(), key: Key(b"x".into()), at };
         let (mut reads, mut count) = (Vec::<(bool, JoinHandle<ClientReply>)>::new(), 0);
         let mut written: Option<(ReplicaId, JoinHandle<ClientReply>)> = None;
         let (mut is_acknowledged, end) = (false, self.now_ms + LONG_MS);
@@ -171,7 +171,7 @@ impl Trio {
 /// Runs a scenario with several seeds. The scenario gets the old leader and the other replicas.
 /// When it has ended, another replica may lead without the old leader knowing. Returns the number
 /// of reads that returned the value 1.
-fn scenario(cut_off: impl Fn(&mut Trio, ReplicaId, [ReplicaId; 2])) -> u64 {
+fn scenario(at: ReadAt, cut_off: impl Fn(&mut Trio, ReplicaId, [ReplicaId; 2])) -> u64 {
     let mut count = 0;
     for seed in 0..SEEDS {
         println!("seed {seed}");
@@ -181,14 +181,14 @@ fn scenario(cut_off: impl Fn(&mut Trio, ReplicaId, [ReplicaId; 2])) -> u64 {
         let others = [others.next().expect("a replica"), others.next().expect("a replica")];
         trio.skew(old);
         cut_off(&mut trio, old, others);
-        count += trio.race(old);
+        count += trio.race(old, at);
     }
     count
 }
 
 #[test]
 fn a_lease_holds_while_the_other_replicas_restart() {
-    let reads = scenario(|trio, old, others| {
+    let reads = scenario(ReadAt::Lease, |trio, old, others| {
         trio.cut(&[old], &others);
         trio.cut(&others, &[old]);
         others.into_iter().for_each(|host| trio.restart(host));
@@ -198,7 +198,7 @@ fn a_lease_holds_while_the_other_replicas_restart() {
 
 #[test]
 fn a_lease_holds_while_the_voter_that_confirmed_it_restarts() {
-    let reads = scenario(|trio, old, [one, other]| {
+    let reads = scenario(ReadAt::Lease, |trio, old, [one, other]| {
         // From here on only one voter confirms the leader, and the other voter would stand for
         // election if that one voted for it.
         trio.cut(&[old], &[other]);
@@ -214,7 +214,7 @@ fn a_lease_holds_while_the_voter_that_confirmed_it_restarts() {
 
 #[test]
 fn a_late_answer_renews_no_lease() {
-    let reads = scenario(|trio, old, [one, other]| {
+    let reads = scenario(ReadAt::Lease, |trio, old, [one, other]| {
         // The leader sends an entry, and its later messages are lost. The first answer commits the
         // entry, so the leader sends the other voter a message that this voter never gets. The
         // answer of the other voter follows, and openraft takes it for the answer to that message.
@@ -229,8 +229,23 @@ fn a_late_answer_renews_no_lease() {
 }
 
 #[test]
+fn an_answer_that_is_too_late_confirms_no_read() {
+    // The answers come when the others may have elected a new leader. A read that asks a majority
+    // waits for them.
+    scenario(ReadAt::Leader, |trio, old, [one, other]| {
+        let late = if fastrand::bool() { 290_000 } else { 320_000 };
+        trio.network.slow(one, old, late);
+        trio.network.slow(other, old, late + 10_000);
+        let call = trio.write("y", 3);
+        drop(trio.machine(old).call(call));
+        (0..3).for_each(|_| trio.step());
+        trio.cut(&[old], &[one, other]);
+    });
+}
+
+#[test]
 fn a_leader_that_leaves_the_voters_has_no_lease() {
-    scenario(|trio, old, [one, other]| {
+    scenario(ReadAt::Lease, |trio, old, [one, other]| {
         let change = ClientCall::ChangeVoters { voters: [one].into() };
         drop(trio.machine(old).call(change));
         trio.until(|trio| trio.status(one).voters.len() == 1);
@@ -241,7 +256,7 @@ fn a_leader_that_leaves_the_voters_has_no_lease() {
 
 #[test]
 fn a_lease_ends_when_the_leadership_is_transferred() {
-    let reads = scenario(|trio, old, others| {
+    let reads = scenario(ReadAt::Lease, |trio, old, others| {
         // The old leader hears of the new one late, and its lease lasts meanwhile.
         others.into_iter().for_each(|host| trio.network.slow(host, old, 40_000));
         assert_eq!(trio.ended(old, ClientCall::TransferLeader { to: others[0] }), ClientReply::Done);
