@@ -1,12 +1,12 @@
-//! Reads by lease at a leader that is cut off, while the other replicas elect a new leader as soon
-//! as they can.
+//! Reads at a leader that is cut off, while the other replicas elect a new leader as soon as they
+//! can.
 //!
-//! A test may do what the faults of `world` do only by a rare coincidence: a voter restarts, or
-//! votes for another replica in a transfer of the leadership, while the old leader's lease lasts.
-//! The leader's clock is slow and the others' clocks are fast, by less than the factor of two that
-//! [`ReadAt::Lease`] admits. In each millisecond a client reads by lease at the old leader. A read
-//! that begins after the new leader has acknowledged a write must not return the value before that
-//! write.
+//! A test may do what the faults of `world` do only by a rare coincidence: for example, a voter
+//! restarts while the old leader's lease lasts, or an answer to an append comes late. The leader's
+//! clock is slow and the others' clocks are fast, by less than the factor of two that
+//! [`ReadAt::Lease`] admits. In each millisecond a client reads at the old leader, by lease or, in
+//! one test, by a majority. A read that begins after the new leader has acknowledged a write must
+//! not return the value before that write.
 
 use super::machine::{Ending, Machine};
 use super::network::{Network, address};
