@@ -3,6 +3,7 @@
 
 mod calibrate;
 mod compare;
+mod designs;
 mod real;
 mod run;
 mod simulate;
