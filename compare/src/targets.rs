@@ -98,7 +98,7 @@ const ELSEWHERE: [(&str, &str, &str); 3] = [
         ">= 500 MB/s",
         "see `cargo run --release -p katydid --example restart -- write DIR --engine memory`, then `open DIR`",
     ),
-    ("reads on 64 simulated cores", ">= 40 x one core", "see `katydid lab manycore`"),
+    ("reads on 64 simulated cores", ">= 40 x one core", "see `katydid lab manycore reads`"),
     (
         "durable commits of 8 clients while 1 GB of pages is written back",
         "p99 <= 2 x, p99.9 <= 3 x those without",

@@ -1,5 +1,5 @@
-//! Runs the log's real inserters, and the memory engine's clock and slots, on a deterministic
-//! simulated machine of many cores.
+//! Runs the log's real inserters, the memory engine's clock and slots, and models of both engines'
+//! point reads on a deterministic simulated machine of many cores.
 //!
 //! The kernels are the sources of `katydid-kernels`, compiled a second time
 //! (`crates/manycore/kernels`) against the simulated machine (`crates/manycore/vm`), on which every
@@ -8,10 +8,12 @@
 //!
 //! A machine, a plan and a seed determine the result exactly.
 
+mod reads;
 mod run;
 mod txn;
 
 pub use katydid_kernels_simulated::sizes::Sizes;
 pub use katydid_virtual_machine::{Bandwidth, Machine, MachineError, Nanos, Placement, Real, sync_shim, vm};
+pub use reads::{KeyChoice, READ_DESIGNS, ReadDesign, ReadEngine, ReadOutcome, ReadPlan, run_reads};
 pub use run::{Outcome, Plan, RunError, designs, ring_bytes, run};
 pub use txn::{TXN_DESIGNS, TxnDesign, TxnOutcome, TxnPlan, run_txns};

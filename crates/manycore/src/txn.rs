@@ -112,7 +112,7 @@ pub struct TxnOutcome {
 
 /// Waits of threads whose log has no device. No record is left to a group, so there is nothing to
 /// do before a wait.
-struct NoWaits;
+pub(crate) struct NoWaits;
 
 impl Waits for NoWaits {
     fn before_wait(&self) {}

@@ -108,6 +108,14 @@ impl Rates {
         self.lines(&self.medians(), |row, design| shown(row.rates[design]))
     }
 
+    /// The table of the medians' ratios to those of one thread; `None` if one thread was not
+    /// measured.
+    pub fn ratios(&self) -> Option<Vec<Vec<String>>> {
+        let rows = self.medians();
+        let one = rows.iter().find(|row| row.threads == 1)?.rates.clone();
+        Some(self.lines(&rows, |row, design| format!("{:.2}", row.rates[design] / one[design])))
+    }
+
     /// The rows of each round. The first column is the number of the round, from 1.
     fn lines_of_rounds(&self) -> Vec<Vec<String>> {
         let mut all = Vec::new();
@@ -180,5 +188,9 @@ mod tests {
         assert_eq!(column(0), ["round", "1", "1", "2", "2", "3", "3"]);
         assert_eq!(column(1), ["threads", "1", "8", "1", "8", "1", "8"]);
         assert_eq!(column(2), ["some", "3", "24", "1", "8", "2", "16"]);
+        let ratios = rates.ratios().expect("one thread was measured");
+        assert_eq!(ratios[1..], [["1", "1.00", "1.00"], ["8", "8.00", "1.00"]]);
+        let without_one = Rates { rounds: vec![vec![round(1.0).remove(1)]], ..rates };
+        assert_eq!(without_one.ratios(), None);
     }
 }

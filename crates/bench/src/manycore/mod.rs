@@ -1,9 +1,10 @@
-//! `lab manycore`: the log's inserters, and the memory engine's timestamps, on a simulated machine
-//! with many cores.
+//! `lab manycore`: the log's inserters, the memory engine's timestamps, and point reads of both
+//! engines, on a simulated machine with many cores.
 
 mod calibrate;
 mod compare;
 mod designs;
+mod reads;
 mod real;
 mod run;
 mod simulate;
@@ -12,13 +13,14 @@ mod txn;
 use clap::Subcommand;
 use katydid_command::failure::Result;
 
-/// Run the log's inserters, and transactions over them, on a simulated machine with many cores
+/// Run the log's inserters, transactions and reads on a simulated machine with many cores
 #[derive(Debug, Subcommand)]
 // A comment on a variant would replace the command's own help text.
 #[allow(missing_docs)]
 pub enum Manycore {
     Run(Box<run::Run>),
     Txn(txn::Txn),
+    Reads(Box<reads::Reads>),
     Calibrate(calibrate::Calibrate),
 }
 
@@ -31,6 +33,7 @@ impl Manycore {
         match self {
             Manycore::Run(command) => command.run(),
             Manycore::Txn(command) => command.run(),
+            Manycore::Reads(command) => command.run(),
             Manycore::Calibrate(command) => command.run(),
         }
     }

@@ -131,3 +131,47 @@ fn transactions_give_a_table_and_files_that_repeat() {
     assert!(first.2.contains(">serial</text>") && !first.2.contains("NaN"));
     run("manycore txn --record 20KiB".split(' ')).expect_error(2, "must be at most 16384 bytes");
 }
+
+#[test]
+fn reads_give_tables_and_files_that_repeat() {
+    let dir = tempfile::tempdir().unwrap();
+    let go = |name: &str, more: &str| {
+        let (csv, svg) = (dir.path().join(format!("{name}.csv")), dir.path().join(format!("{name}.svg")));
+        let words = format!(
+            "lab manycore reads --rows 10000 --threads 1,4 --millis 0.2 --csv {} --svg {}{more}",
+            csv.display(),
+            svg.display()
+        );
+        let out = run(words.split(' ')).expect(0);
+        (out, fs::read_to_string(csv).unwrap(), fs::read_to_string(svg).unwrap())
+    };
+    let first = go("first", "");
+    assert_eq!(go("second", ""), first);
+    assert!(first.0.contains("keys=uniform reads=1 rows=10000"), "{}", first.0);
+    assert!(first.0.contains("\nto one thread\n"), "{}", first.0);
+    assert_eq!(first.1.lines().count(), 3);
+    assert!(first.1.starts_with("threads,paged-root,paged-locked,paged,"), "{}", first.1);
+    assert!(first.2.contains(">memory-epochs</text>") && !first.2.contains("NaN"));
+    let some = go("some", " --design memory,paged --keys zipfian --reads 10 --rounds 2");
+    assert!(some.1.starts_with("threads,memory,paged\n"), "{}", some.1);
+    assert!(some.0.contains("keys=zipfian reads=10"), "{}", some.0);
+    // Without one thread there is nothing to divide by.
+    let out = run("lab manycore reads --design paged --threads 2 --millis 0.1".split(' ')).expect(0);
+    assert!(!out.contains("to one thread"), "{out}");
+}
+
+#[test]
+fn reads_that_cannot_be_simulated_are_refused() {
+    let refused = |words: &str, why: &str| {
+        run(format!("lab manycore reads {words}").split(' ')).expect_error(2, why);
+    };
+    refused("--design pages", "no design \"pages\"; there are paged-root, paged-locked, paged,");
+    refused("--keys latest", "uniform, zipfian");
+    refused("--threads 0", "from 1 to 1024");
+    refused("--rows 0", "rows is 0; it must be from 1 to 10000000");
+    refused("--rows-per-leaf 1", "from 10 to 1000");
+    refused("--reads 0", "reads is 0");
+    refused("--value 70000", "from 0 to 65536 bytes");
+    refused("--paged-work 2e9", "from 0 to 1e9 nanoseconds");
+    refused("--millis 0", "millis");
+}

@@ -20,6 +20,7 @@ mod paged_transactions;
 mod paged_views;
 mod papers;
 mod replicas;
+mod simulated_reads;
 mod tests;
 
 use crate::mutants::mutant::Mutant;
@@ -42,6 +43,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         paged_views::LIST,
         papers::LIST,
         replicas::LIST,
+        simulated_reads::LIST,
     ];
     lists.into_iter().flatten()
 }

@@ -96,6 +96,7 @@ pub const SERVER: &[&str] = &["-p", "katydid-replica", "--lib", "server::tests"]
 pub const SHARED_CONNECTION: &[&str] = &["-p", "katydid-replica", "--lib", "shared_connection::tests"];
 pub const SHORTCUTS: &[&str] = &["-p", "katydid", "--lib", "tree::tests::shortcuts"];
 pub const SILENT_SENDERS: &[&str] = &["-p", "katydid-replica", "--lib", "a_snapshot_whose_next_part"];
+pub const SIMULATED_READS: &[&str] = &["-p", "katydid-manycore", "--test", "reads"];
 pub const TYPED: &[&str] = &["-p", "katydid", "--test", "main", "typed::"];
 pub const TYPED_KEYS: &[&str] = &["-p", "katydid", "--lib", "typed::"];
 pub const SKIP_LOCKED: &[&str] = &["-p", "katydid", "--test", "main", "skip_locked::"];

@@ -188,7 +188,9 @@ pub(crate) fn fence() {
     with(Machinery::fence);
 }
 
-pub(crate) fn copy(bytes: u64) {
+/// Spends the time in which the running thread copies `bytes` bytes. The cores of a socket share
+/// its memory's bandwidth.
+pub fn copy(bytes: u64) {
     turn();
     with(|machinery| machinery.copy(bytes));
 }
