@@ -168,6 +168,14 @@ impl SimDevice {
         self.with_regions(Self::of(world), SimNvram::reopen_after_kill)
     }
 
+    /// Returns whether the sync of a directory has failed since the device was made or crashed.
+    /// Processes still see the names that the failed sync has lost, and no later sync makes these
+    /// names durable. A file system with a journal accepts no change after such a failure. A test
+    /// of programs on such a file system crashes the device before the next process opens it.
+    pub fn has_lost_names(&self) -> bool {
+        self.shared.lock().folders.iter().any(|folder| folder.names.is_lossy())
+    }
+
     /// Makes step number `step` fail, once.
     pub fn fail_at(&self, step: u64, fault: Fault) {
         self.shared.lock().plan.at(step, fault);

@@ -51,11 +51,17 @@ pub(super) struct Names {
     seen: Entries,
     kept: Entries,
     changes: Vec<Change>,
+    /// True if a failed directory sync may have lost changes.
+    lossy: bool,
 }
 
 impl Names {
     pub(super) fn seen(&self) -> &Entries {
         &self.seen
+    }
+
+    pub(super) fn is_lossy(&self) -> bool {
+        self.lossy
     }
 
     pub(super) fn un_synced(&self) -> usize {
@@ -64,7 +70,7 @@ impl Names {
 
     /// Makes names whose entries are all durable.
     pub(super) fn durable(entries: Entries) -> Self {
-        Names { seen: entries.clone(), kept: entries, changes: Vec::new() }
+        Names { seen: entries.clone(), kept: entries, changes: Vec::new(), lossy: false }
     }
 
     pub(super) fn create(&mut self, name: &str, inode: Arc<Inode>) {
@@ -92,6 +98,7 @@ impl Names {
     pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
         self.kept = self.survivor(Survival::Random, rng);
         self.changes.clear();
+        self.lossy = true;
     }
 
     /// Returns the names after a crash.
@@ -125,6 +132,6 @@ impl Names {
                 Change::Remove(name, inode) => Change::Remove(name.clone(), copy(inode)),
             })
             .collect();
-        Names { seen, kept, changes }
+        Names { seen, kept, changes, lossy: self.lossy }
     }
 }

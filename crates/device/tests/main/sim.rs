@@ -391,12 +391,17 @@ fn a_failed_directory_sync_loses_names_for_good() {
     for seed in 0..SEEDS {
         let device = SimDevice::new(seed);
         device.directory().open("a", Create::New, Method::Buffered).expect("create");
+        assert!(!device.has_lost_names());
         device.fail_at(device.steps(), Fault::Io);
         let error = device.directory().sync().expect_err("planned");
         assert_eq!(error.verb, Verb::SyncDirectory);
+        let device = device.reopen_after_kill();
         device.directory().sync().expect("sync");
         assert_eq!(device.directory().list().expect("list"), ["a"]);
-        met.insert(device.reopen_with(seed, Survival::KeepAll).image().len());
+        assert!(device.has_lost_names(), "a kill and a later sync bring no name back");
+        let device = device.reopen_with(seed, Survival::KeepAll);
+        assert!(!device.has_lost_names(), "what is seen is durable");
+        met.insert(device.image().len());
     }
     assert_eq!(met, BTreeSet::from([0, 1]));
 }

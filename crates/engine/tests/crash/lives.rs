@@ -26,7 +26,6 @@ use katydid::{Database, Durability, EngineKind, Error, Options, TransactionOptio
 use katydid_device::{Directory, Fault, SimDevice, StripedDirectory, Survival, Verb};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Files to which faults may be limited, so that several faults in a row happen to one file. The
@@ -46,9 +45,6 @@ struct Life {
     is_striped: bool,
     random: Rng,
     history: History,
-    // Set by the device's faults, read and cleared by the test's thread, which made the failing
-    // call. Relaxed: only this thread uses it.
-    names_lost: Arc<AtomicBool>,
     /// True if the device is frozen because the process has ended, although the machine has not
     /// crashed.
     is_frozen: bool,
@@ -102,15 +98,10 @@ impl Life {
         self.say(format!("one fault in {one_in}, of files called {target:?}"));
         let often = if target.is_empty() { one_in } else { 3 };
         let seed = self.random.u64(..);
-        let names_lost = self.names_lost.clone();
         self.device.fail_when(move |verb, path, step| {
             let number = hash(&[seed, step]);
             let fails = path.contains(target) && number.is_multiple_of(often);
-            let fault = fails.then(|| fault(verb, number / often));
-            if fault.is_some() && verb == Verb::SyncDirectory {
-                names_lost.store(true, Ordering::Relaxed);
-            }
-            fault
+            fails.then(|| fault(verb, number / often))
         });
         let mut failed = HashSet::new();
         self.device.fail_reads_when(move |path, range| {
@@ -145,12 +136,11 @@ impl Life {
     /// Ends the process by a kill or by a crash of the machine. It is a crash if the machine has
     /// crashed already, or if the sync of a directory has failed.
     fn die(&mut self, database: Option<Database>, met: &mut LifeEvents) {
-        let names_lost = self.names_lost.swap(false, Ordering::Relaxed);
         let machine = self.device.is_crashed() && !std::mem::take(&mut self.is_frozen);
         // The device is frozen first, so that the drop writes nothing.
         self.device.freeze();
         drop(database);
-        if !machine && !names_lost && self.random.u32(0..5) < 3 {
+        if !machine && !self.device.has_lost_names() && self.random.u32(0..5) < 3 {
             met.kills += 1;
             self.say("the process is killed");
             self.device = self.device.reopen_after_kill();
@@ -374,7 +364,6 @@ pub fn live(engine: EngineKind, seed: u64, met: &mut LifeEvents) {
         is_striped: random.u32(0..8) == 0,
         random,
         history: History::default(),
-        names_lost: Arc::default(),
         is_frozen: false,
         events: Vec::new(),
     };

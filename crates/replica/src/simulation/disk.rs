@@ -46,10 +46,15 @@ impl Disks {
         }
     }
 
-    /// Kills the process. All written bytes survive.
+    /// Kills the process. All written bytes survive. If the sync of a directory has failed, the
+    /// power is cut instead (see [`SimDevice::has_lost_names`]).
     pub fn kill(&self) {
         let mut inside = self.inside();
         let Inside { log, stores, .. } = &mut *inside;
+        if std::iter::once(&*log).chain(stores.values()).any(SimDevice::has_lost_names) {
+            drop(inside);
+            return self.cut_power();
+        }
         for device in std::iter::once(log).chain(stores.values_mut()) {
             *device = device.reopen_after_kill();
         }
