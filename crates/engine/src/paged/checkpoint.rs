@@ -60,7 +60,7 @@ use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,
     REWRITTEN, encode_active, encode_checkpoint_end, encode_pages,
 };
-use crate::paged::spread::{self, Spread};
+use crate::paged::spread::{Pace, Spread};
 use crate::pause::{self, PausePoint};
 use katydid_wal::{Append, AppendClass, Appended, Background, Durability, Kind};
 use std::sync::Arc;
@@ -110,9 +110,10 @@ impl TakesCheckpoints for Engine {
         }
         let older = self.pool.dirty_before(self.last_checkpoint());
         let mut rest = older.as_slice();
+        let mut pace = Pace::new(self.pool.page_bytes());
         while !rest.is_empty() && !self.schedule.worker.is_stopping() {
             let limit = match taker {
-                Taker::Worker if !self.is_log_long() => spread::batch_pages(self.pool.page_bytes()),
+                Taker::Worker if !self.is_log_long() => pace.next(self.log.reserved()),
                 Taker::Worker | Taker::Caller => FLUSH_PAGES,
             };
             let (pages, later) = rest.split_at(limit.min(rest.len()));
@@ -209,7 +210,7 @@ impl Engine {
             let pages = if is_spread { self.pool.dirty_before(begin) } else { Vec::new() };
             *self.spread.lock() = Spread::new(begin, self.options.advanced.checkpoint_bytes, pages);
         }
-        let limit = spread::batch_pages(self.pool.page_bytes());
+        let mut pace = Pace::new(self.pool.page_bytes());
         // If another thread takes a checkpoint meanwhile, the next commit notifies the worker, and
         // the worker makes a new list.
         while self.last_checkpoint() == begin
@@ -217,7 +218,7 @@ impl Engine {
             && !self.schedule.worker.is_stopping()
         {
             let end = self.log.reserved();
-            let due = self.spread.lock().take_due(end, limit);
+            let due = self.spread.lock().take_due(end, pace.next(end));
             let Some(pages) = due else { break };
             self.pool.flush_pages(pages)?;
         }

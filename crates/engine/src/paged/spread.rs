@@ -4,30 +4,62 @@
 //! these pages are known when the previous checkpoint ends. If they were all written when the next
 //! checkpoint is due, every commit would meanwhile share the device with them. So they are written
 //! in small batches, in step with the log. The last batch is due when 80 % of the log up to the
-//! next checkpoint is appended. PostgreSQL calls this share `checkpoint_completion_target`.
-//! Decision 82 has the measurements.
+//! next checkpoint is appended. PostgreSQL calls this share `checkpoint_completion_target`. While
+//! the log grows fast, batches are larger ([`Pace`]). Decisions 82 and 89 have the measurements.
 //!
 //! Pure functions; the writes are in `checkpoint`. The list of pages is a hint: a listed page may
 //! have been written since, and a page may be latched when its batch is due. The next checkpoint
 //! collects its pages again and writes those that are left. Nothing here survives a crash.
 
 use crate::Lsn;
+use crate::paged::double_write;
 use crate::paged::page::PageId;
 
-/// Maximum bytes of pages in a batch that is written beside commits. A commit queues behind the
-/// writes and syncs of the batch that is under way. The p99 of the commits' latency, as a ratio to
-/// a store that writes no page, was 5.3 with spread batches of 1 MiB, 4.35 with 128 KiB, and 4.6
-/// with 32 KiB. Batches of 32 KiB cost four times as many syncs as those of 128 KiB.
+/// Bytes of pages in a batch that is written beside commits, if the log grows slowly. A commit
+/// queues behind the writes and syncs of the batch that is under way. The p99 of the commits'
+/// latency, as a ratio to a store that writes no page, was 5.3 with spread batches of 1 MiB, 4.35
+/// with 128 KiB, and 4.6 with 32 KiB. Batches of 32 KiB cost four times as many syncs as those of
+/// 128 KiB.
 const BATCH_BYTES: usize = 128 << 10;
+
+/// Bytes of pages that a batch may have for each byte by which the log grew during the batch
+/// before.
+const BYTES_FOR_LOG: u64 = 4;
 
 /// Percentage of the log between two checkpoints over which the page writes are spread. The rest is
 /// a reserve for a device that falls behind.
 const SPREAD_PERCENT: u64 = 80;
 
-/// Maximum number of pages in a batch that is written beside commits.
+/// Number of pages in a batch that is written beside commits, if the log grows slowly.
 pub(crate) const fn batch_pages(page_bytes: usize) -> usize {
     let pages = BATCH_BYTES / page_bytes;
     if pages == 0 { 1 } else { pages }
+}
+
+/// The sizes of batches that follow one another. A batch of any size takes the same number of
+/// syncs, so large batches write more pages in the same time. A commit waits longer behind a large
+/// batch, unless the log grows so fast that the commit waits as long behind the writes of the log.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    page_bytes: usize,
+    /// End of the log when the last batch began.
+    began: Option<Lsn>,
+}
+
+impl Pace {
+    /// Makes the pace of a first batch of [`batch_pages`].
+    pub(crate) fn new(page_bytes: usize) -> Self {
+        Pace { page_bytes, began: None }
+    }
+
+    /// Returns the maximum number of pages of the batch that begins when the log ends at `end`.
+    pub(crate) fn next(&mut self, end: Lsn) -> usize {
+        let grown = self.began.replace(end).map_or(0, |began| end.since(began));
+        let bytes = grown.saturating_mul(BYTES_FOR_LOG);
+        let pages = usize::try_from(bytes).unwrap_or(usize::MAX) / self.page_bytes;
+        let least = batch_pages(self.page_bytes);
+        pages.clamp(least, double_write::batch_pages(self.page_bytes).max(least))
+    }
 }
 
 /// The pages that the next checkpoint has to write, and how many of them were taken.
@@ -134,6 +166,17 @@ mod tests {
         assert_eq!(spread.take_due(Lsn::ZERO, 2), Some(pages(2)));
         let span = u128::from(u64::MAX / 100 * 80);
         assert_eq!(spread.next_at().map(|at| u128::from(at.get())), Some((span * 2).div_ceil(3)));
+    }
+
+    #[test]
+    fn batches_grow_with_the_log() {
+        let mut pace = Pace::new(8192);
+        let ends = [10 << 20, 10 << 20, (10 << 20) + 5000, (10 << 20) + 105_000, 11 << 20, 1 << 40, 1 << 40];
+        let sizes = ends.map(|end| pace.next(Lsn::new(end)));
+        // 4 bytes of pages for each byte of log, but at least 128 KiB and at most 1 MiB.
+        assert_eq!(sizes, [16, 16, 16, 48, 128, 128, 16]);
+        let mut pace = Pace::new(1 << 20);
+        assert_eq!([0, u64::MAX].map(|end| pace.next(Lsn::new(end))), [1, 1], "a batch has a page");
     }
 
     #[test]

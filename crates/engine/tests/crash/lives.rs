@@ -87,8 +87,8 @@ impl Life {
     }
 
     /// From now on one in `one_in` calls that change the device fails. Often only the changes of
-    /// one kind of file fail instead, one in three of them. Of `4 * one_in` blocks that are read, one
-    /// fails at its first read. If `one_in` is 0, nothing fails.
+    /// one kind of file fail instead, one in three of them. Of `4 * one_in` blocks that are read,
+    /// one fails at its first read. If `one_in` is 0, nothing fails.
     fn strike(&mut self, one_in: u64) {
         self.device.heal();
         if one_in == 0 {

@@ -3,7 +3,7 @@
 
 use super::tests::{
     CRASH, DOUBLE_WRITE, FAILED_SYNCS, FAR_DATABASES, LIVES, LOG_NEEDED, PACING, PAGE_FIXTURE, PAGED_RACES,
-    POOL, SPACE, TREE, TRUST,
+    POOL, SPACE, SPREAD, TREE, TRUST,
 };
 use crate::mutants::mutant::Mutant;
 
@@ -81,9 +81,23 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a checkpoint beside commits writes full batches",
         file: "crates/engine/src/paged/checkpoint.rs",
-        old: "Taker::Worker if !self.is_log_long() => spread",
-        new: "Taker::Worker if self.log_bytes() == 0 => spread",
+        old: "Taker::Worker if !self.is_log_long() => pace",
+        new: "Taker::Worker if self.log_bytes() == 0 => pace",
         tests: PACING,
+    },
+    Mutant {
+        name: "batches beside commits are full, however slowly the log grows",
+        file: "crates/engine/src/paged/spread.rs",
+        old: "        let bytes = grown.saturating_mul(BYTES_FOR_LOG);",
+        new: "        let bytes = grown.saturating_mul(BYTES_FOR_LOG).max(1 << 20);",
+        tests: SPREAD,
+    },
+    Mutant {
+        name: "batches beside commits stay small, however fast the log grows",
+        file: "crates/engine/src/paged/spread.rs",
+        old: "        let grown = self.began.replace(end).map_or(0, |began| end.since(began));",
+        new: "        let grown = self.began.map_or(0, |began| end.since(began));",
+        tests: SPREAD,
     },
     Mutant {
         name: "the page LSN is not set",

@@ -107,6 +107,7 @@ pub const STREAMS: &[&str] = &["-p", "katydid-wal", "--test", "streams"];
 pub const STRIPES: &[&str] = &["-p", "katydid-device", "--test", "main", "stripes::"];
 pub const STRIPES_HEADERS: &[&str] = &["-p", "katydid-device", "--test", "main", "stripes_headers::"];
 pub const STRIPES_OPENINGS: &[&str] = &["-p", "katydid-device", "--test", "main", "stripes_openings::"];
+pub const SPREAD: &[&str] = &["-p", "katydid", "--lib", "paged::spread::"];
 pub const SYSCALLS: &[&str] = &["-p", "katydid", "--test", "syscalls"];
 pub const TREE: &[&str] = &["-p", "katydid", "--lib", "tree::tests::shape"];
 pub const TREE_AHEAD: &[&str] = &["-p", "katydid", "--lib", "tree::tests::ahead"];
