@@ -148,3 +148,22 @@ impl SlowSyncer {
         }
     }
 }
+
+/// A process that opened names which no sync makes durable would lose them at a later power cut.
+#[test]
+fn a_kill_after_a_failed_directory_sync_leaves_durable_names_only() {
+    use katydid_device::{Create, Fault, Method};
+    let disks = Disks::new(1);
+    let log = || disks.inside().log.clone();
+    for name in ["a", "b", "c", "d"] {
+        log().directory().open(name, Create::New, Method::Buffered).expect("create");
+    }
+    disks.kill();
+    assert_eq!(log().image().len(), 4, "a kill alone loses nothing");
+    log().fail_at(log().steps(), Fault::Io);
+    log().directory().sync().expect_err("planned");
+    disks.kill();
+    let seen = log().image();
+    disks.cut_power();
+    assert_eq!(log().image(), seen);
+}
