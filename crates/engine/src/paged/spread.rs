@@ -24,7 +24,7 @@ const BATCH_BYTES: usize = 128 << 10;
 
 /// Bytes of pages that a batch may have for each byte by which the log grew during the batch
 /// before.
-const BYTES_FOR_LOG: u64 = 4;
+const BYTES_FOR_LOG: u64 = 2;
 
 /// Percentage of the log between two checkpoints over which the page writes are spread. The rest is
 /// a reserve for a device that falls behind.
@@ -173,8 +173,8 @@ mod tests {
         let mut pace = Pace::new(8192);
         let ends = [10 << 20, 10 << 20, (10 << 20) + 5000, (10 << 20) + 105_000, 11 << 20, 1 << 40, 1 << 40];
         let sizes = ends.map(|end| pace.next(Lsn::new(end)));
-        // 4 bytes of pages for each byte of log, but at least 128 KiB and at most 1 MiB.
-        assert_eq!(sizes, [16, 16, 16, 48, 128, 128, 16]);
+        // 2 bytes of pages for each byte of log, but at least 128 KiB and at most 1 MiB.
+        assert_eq!(sizes, [16, 16, 16, 24, 128, 128, 16]);
         let mut pace = Pace::new(1 << 20);
         assert_eq!([0, u64::MAX].map(|end| pace.next(Lsn::new(end))), [1, 1], "a batch has a page");
     }
