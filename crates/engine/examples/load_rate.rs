@@ -1,5 +1,5 @@
-//! Rows per second when an empty table is filled, in turn by puts in the order of a hash, by puts in
-//! the order of the keys, and by a bulk load: `load_rate DIRECTORY [ROWS] [ROUNDS] [CACHE_MIB]`.
+//! Rows per second when an empty table is filled, in turn by puts in the order of a hash, by puts
+//! in the order of the keys, and by a bulk load: `load_rate DIRECTORY [ROWS] [ROUNDS] [CACHE_MIB]`.
 //!
 //! Each run fills a new database in a folder below the directory, and closes the database, so that
 //! all pages are in place. Then the folder is removed. Rows have keys of 8 bytes and values of

@@ -28,7 +28,7 @@
 //! A failed run prints its events and the command that replays it. A seed determines a run
 //! completely only if the code is compiled with `--cfg tokio_unstable`, as `cargo xtask replicas`
 //! does. Without that flag tokio wakes some tasks in an order that no seed determines, so a replay
-//! meets the failure often, not always.
+//! may miss the failure.
 //!
 //! CI runs 180 clusters with all faults, 80 clusters with many elections, and 120 scenarios with
 //! leases (`leases`). A cluster takes 0.10 to 0.15 s of a processor in the profile `dev`.
