@@ -142,6 +142,29 @@ mod tests {
         });
     }
 
+    #[test]
+    fn much_that_no_thread_waits_for_is_written_behind_the_appends() {
+        on_every_design(|_, log| {
+            let mut session = log.session().expect("session");
+            let payload = [7; 900];
+            let start = log.first().written();
+            // A quarter of the ring is 4 KiB. Less is not written.
+            let mut fill = |bytes: u64| {
+                while log.first().reserved().since(start) < bytes {
+                    session.append(&Append::new(Kind::USER, &[&payload])).expect("append");
+                }
+                log.run_background();
+                log.first().written()
+            };
+            assert_eq!(fill(2 << 10), start, "little waits in the ring");
+            let written = fill(8 << 10);
+            assert!(written.since(start) >= 4 << 10, "written up to {written} only");
+            // A request is made when twice an eighth of the ring is not written, so an eighth of
+            // the ring may be left when the next request is due.
+            assert!(log.first().reserved().since(written) <= 4 << 10);
+        });
+    }
+
     /// No other thread makes a record durable here. If draining waited only for the last record,
     /// which is `Buffered`, the first record would stay in the queue for ever.
     #[test]

@@ -42,6 +42,7 @@ use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{
     HEADER_BYTES, HeaderFields, Kind, Layout, Part, RECORD_BYTES_MAX, prepare_header, split,
 };
+use katydid_kernels::ring::RecordMemory;
 use katydid_kernels::sync::SyncProtocol;
 use katydid_kernels::sync_shim::{AtomicBool, Ordering, rest};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,6 +51,10 @@ use std::thread::JoinHandle;
 
 /// The slot of the log's own records.
 pub(crate) const OWN_SLOT: usize = 0;
+
+/// Number of times that appends to a whole ring look whether to request a write
+/// ([`Core::write_behind`]).
+const WRITE_BEHIND_STEPS: u64 = 8;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -74,6 +79,9 @@ pub(crate) struct Core {
     layout: Layout,
     incarnation: u32,
     pub(crate) physical_bytes_max: usize,
+    /// An append that crosses a multiple of this power of two looks whether to request a write
+    /// ([`Core::write_behind`]). `u64::MAX` in a log in NVRAM, where no append does.
+    write_behind_step: u64,
     slots: Mutex<Slots>,
     /// Guards slot [`OWN_SLOT`].
     own: Mutex<()>,
@@ -108,6 +116,10 @@ impl Core {
         let Parts { medium, memory, admission, inserter, protocol, in_order, physical_bytes_max } =
             start.parts;
         let layout = memory.layout();
+        let write_behind_step = match &memory {
+            RecordMemory::Ring(ring) => ring.size() / WRITE_BEHIND_STEPS,
+            RecordMemory::Nvram(_) | RecordMemory::Apart => u64::MAX,
+        };
         let core = Arc::new_cyclic(|me| Core {
             stream: start.stream,
             buffer: LogBuffer { frontiers: Frontiers::at(start.end), memory, admission },
@@ -124,6 +136,7 @@ impl Core {
             background: options.background,
             incarnation: start.incarnation,
             physical_bytes_max,
+            write_behind_step,
             slots: Mutex::new(Slots { free: Vec::new(), next: OWN_SLOT + 1, most: options.sessions_max }),
             own: Mutex::new(()),
             cause: OnceLock::new(),
@@ -314,10 +327,30 @@ impl Core {
             // inserter. Records of more than `physical_bytes_max` bytes are split (`append_any`).
             let inserted = unsafe { self.inserter.insert(&self.buffer, slot, record, class) };
             match inserted {
-                Ok(start) => return Ok(start),
+                Ok(start) => {
+                    self.write_behind(start, start.plus(self.layout.positions(record.bytes())));
+                    return Ok(start);
+                }
                 Err(Stalled) => self.make_room(record.bytes(), class, step)?,
             }
             step += 1;
+        }
+    }
+
+    /// Requests a write if a quarter of the ring is not written after a record was put at `[start,
+    /// end)`. So a write is under way before appenders find the ring full, even if no thread waits
+    /// for a record. Threads that wait for their records write before the ring is filled so far.
+    #[inline]
+    fn write_behind(&self, start: Lsn, end: Lsn) {
+        if start.get() ^ end.get() >= self.write_behind_step {
+            self.request_write_behind(end);
+        }
+    }
+
+    #[cold]
+    fn request_write_behind(&self, end: Lsn) {
+        if end.get().saturating_sub(self.frontiers().written().get()) >= 2 * self.write_behind_step {
+            self.request(end, Durability::Written);
         }
     }
 

@@ -79,19 +79,21 @@ pub(crate) fn parts(
 }
 
 /// Returns the position up to which to prepare a log that ends at `reserved`. The prepared space
-/// then has room for the reserve, and besides for as many bytes as the ring has, or for
-/// `young_bytes` if that is less. So once a log is not young any more, its appends reach the end of
-/// the ring before the end of the prepared space.
-fn ahead(admission: &Admission, ring_bytes: u64, reserved: Lsn) -> Lsn {
+/// then has room for the reserve, and besides for as many bytes as the log has, or as the ring has
+/// if that is more. This room is at most a segment of the full size (or the ring), and in a log
+/// smaller than the ring at most `young_bytes`. So the preparation of a segment begins long before
+/// appends need it, and a small log takes little of the disk.
+fn ahead(admission: &Admission, ring_bytes: u64, segment_bytes: u64, reserved: Lsn) -> Lsn {
     let at = reserved.get();
-    reserved.plus(admission.reserve_at(at) + admission.slack() + ring_bytes.min(young_bytes(at)))
+    let room = at.min(segment_bytes).max(ring_bytes).min(young_bytes(at));
+    reserved.plus(admission.reserve_at(at) + admission.slack() + room)
 }
 
 /// Returns the position up to which to prepare a new log that ends at `end`, so that its first
 /// appends wait for no preparation.
 pub(crate) fn first_ahead(options: &Options, settings: &FileOptions, end: Lsn) -> Lsn {
     let sizes = options.buffer_sizes(settings.ring_bytes);
-    ahead(&Admission::growing(&sizes), settings.ring_bytes as u64, end)
+    ahead(&Admission::growing(&sizes), settings.ring_bytes as u64, settings.segment_bytes, end)
 }
 
 impl Files {
@@ -103,7 +105,8 @@ impl Files {
             return Lsn::ZERO;
         }
         let spare = self.segments.spare_end(reserved, self.spare_segments);
-        Lsn::new(spare).max(ahead(admission, self.writer.ring().size(), reserved))
+        let full = self.segments.geometry().segment_bytes(u64::MAX);
+        Lsn::new(spare).max(ahead(admission, self.writer.ring().size(), full, reserved))
     }
 }
 

@@ -4,8 +4,8 @@
 
 use katydid_device::{Create, Directory, MemoryDirectory, Method, SimDevice, WriteMode};
 use katydid_wal::{
-    Append, AppendClass, Durability, Error, FileOptions, Kind, Log, Lsn, OpenError, Options, SegmentState,
-    inspect,
+    Append, AppendClass, Background, Durability, Error, FileOptions, Kind, Log, Lsn, OpenError, Options,
+    SegmentState, inspect,
 };
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -95,6 +95,33 @@ fn a_reserve_larger_than_any_log_is_refused_and_takes_nothing_from_other_guards(
     drop(guard);
     assert_eq!(log.space().reserve, standing);
     fill(&log, 256 * KIB);
+}
+
+/// Zero-filling a segment takes longer than filling the ring. If a young log prepared only as much
+/// ahead as the ring holds, fast appends would wait for each segment that is larger than the ring.
+#[test]
+fn a_young_log_prepares_more_ahead_than_its_ring_holds() {
+    let directory = MemoryDirectory::new();
+    let files = FileOptions { ring_bytes: 2 << 20, ..FileOptions::default() };
+    let options = Options {
+        medium: files.into(),
+        run_ahead_bytes: 256 << 10,
+        background: Background::Caller,
+        ..Options::default()
+    };
+    let log = open(&directory, options).expect("open");
+    let prepared = |to: u64| {
+        let end = fill(&log, to).get();
+        log.run_background();
+        lengths(&directory).iter().map(|(_, bytes)| bytes).sum::<u64>() - end
+    };
+    for at in [1 << 20, 2 << 20, 3200 * KIB, 8 << 20] {
+        // A quarter of the ring is slack.
+        let reserve = (256 * KIB + 3 * at).min(16 << 20);
+        let room = at.max(2 << 20);
+        assert!(prepared(at) >= reserve + room + 512 * KIB, "at {at}");
+    }
+    assert!(log.space().on_disk < 65 << 20, "{:?}", log.space());
 }
 
 #[test]

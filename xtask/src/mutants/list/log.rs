@@ -1,6 +1,6 @@
 //! Mutants of the log: writes, syncs, acknowledgements, logs in NVRAM.
 
-use super::tests::{CRASH, LEADING, NVRAM_COMMITS, NVRAM_ENTRIES};
+use super::tests::{CRASH, GROWING, LEADING, LOG_BACKGROUND, NVRAM_COMMITS, NVRAM_ENTRIES};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -87,5 +87,26 @@ pub const LIST: &[Mutant] = &[
         old: "!self.buffer.frontiers.reached(end, level) && !self.medium.try_here(self, end, level)",
         new: "false && !self.medium.try_here(self, end, level)",
         tests: NVRAM_COMMITS,
+    },
+    Mutant {
+        name: "nothing is written behind the appenders",
+        file: "crates/wal/src/core.rs",
+        old: ">= 2 * self.write_behind_step {",
+        new: ">= u64::MAX {",
+        tests: LOG_BACKGROUND,
+    },
+    Mutant {
+        name: "appenders request a write of whatever is filled",
+        file: "crates/wal/src/core.rs",
+        old: ">= 2 * self.write_behind_step {",
+        new: ">= 1 {",
+        tests: LOG_BACKGROUND,
+    },
+    Mutant {
+        name: "a young log prepares no more ahead than its ring holds",
+        file: "crates/wal/src/files/mod.rs",
+        old: "at.min(segment_bytes).max(ring_bytes).min(young_bytes(at))",
+        new: "ring_bytes.min(young_bytes(at))",
+        tests: GROWING,
     },
 ];

@@ -60,6 +60,7 @@ pub const LOADS_UNREAD: &[&str] = &["-p", "katydid-cli", "--test", "main", "a_lo
 pub const LOAD_STEPS: &[&str] = &["-p", "katydid", "--lib", "paged::load::"];
 pub const LOCK_MODES: &[&str] = &["-p", "katydid", "--lib", "lock::mode"];
 pub const LOCK_RANGES: &[&str] = &["-p", "katydid", "--lib", "lock::tests::ranges"];
+pub const LOG_BACKGROUND: &[&str] = &["-p", "katydid-wal", "--lib", "background::tests"];
 pub const LOG_NEEDED: &[&str] = &["-p", "katydid", "--lib", "log_needed_tests"];
 pub const LOG_ROOM: &[&str] = &["-p", "katydid", "--lib", "memory::log_room"];
 pub const LEASES: &[&str] = &["-p", "katydid-replica", "--lib", "simulation::leases"];

@@ -92,6 +92,8 @@ pub(super) fn a_large_ring_is_written_in_pieces(make: MakeLog<'_>) {
     let mut sizes = roomy();
     sizes.medium.files.ring_bytes = 8 << 20;
     sizes.common.run_ahead_bytes = 4 << 20;
+    // Nothing is written behind the appends.
+    sizes.common.background = crate::Background::Caller;
     let log = make(memory(), sizes);
     let mut session = log.session().expect("session");
     let mut end = log.first().reserved();
