@@ -338,8 +338,10 @@ impl Core {
     }
 
     /// Requests a write if a quarter of the ring is not written after a record was put at `[start,
-    /// end)`. So a write is under way before appenders find the ring full, even if no thread waits
-    /// for a record. Threads that wait for their records write before the ring is filled so far.
+    /// end)`; only a record that crosses a multiple of the step looks. So a write is under way
+    /// before appenders find the ring full, even if no thread waits for a record. The caller may
+    /// hold latches of pages: if no syncer thread can be started, it leads itself, as it may in
+    /// `make_room`.
     #[inline]
     fn write_behind(&self, start: Lsn, end: Lsn) {
         if start.get() ^ end.get() >= self.write_behind_step {

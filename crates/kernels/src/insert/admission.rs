@@ -54,7 +54,7 @@ const YOUNG_BYTES: u64 = 256 << 10;
 const YOUNG_TIMES: u64 = 3;
 
 /// Returns a bound in bytes for a log in files that ends at `position`. The log keeps at most this
-/// number of bytes prepared for its standing reserve, and at most the same number for the ring.
+/// number of bytes prepared for its standing reserve, and at most the same number beside it.
 pub fn young_bytes(position: u64) -> u64 {
     YOUNG_BYTES.saturating_add(position.saturating_mul(YOUNG_TIMES))
 }

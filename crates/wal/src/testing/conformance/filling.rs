@@ -90,10 +90,9 @@ pub(super) fn too_large_a_record_is_refused_and_nothing_of_it_stays(make: MakeLo
 
 pub(super) fn a_large_ring_is_written_in_pieces(make: MakeLog<'_>) {
     let mut sizes = roomy();
-    sizes.medium.files.ring_bytes = 8 << 20;
+    // The records fill less than a quarter of the ring, so nothing is written behind the appends.
+    sizes.medium.files.ring_bytes = 16 << 20;
     sizes.common.run_ahead_bytes = 4 << 20;
-    // Nothing is written behind the appends.
-    sizes.common.background = crate::Background::Caller;
     let log = make(memory(), sizes);
     let mut session = log.session().expect("session");
     let mut end = log.first().reserved();
