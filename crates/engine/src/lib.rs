@@ -173,6 +173,7 @@ mod ids;
 mod inside;
 #[cfg(test)]
 mod interleaved_tests;
+mod key_hash;
 mod key_range;
 mod latch;
 mod limits;

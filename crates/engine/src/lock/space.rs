@@ -29,6 +29,7 @@ use super::range::{Interval, Ranges};
 use super::resource::Resource;
 use crate::Lsn;
 use crate::ids::{TableId, TxnId};
+use crate::key_hash;
 use crate::latch::Mutex;
 use crossbeam_utils::CachePadded;
 use parking_lot::MutexGuard;
@@ -155,21 +156,8 @@ impl LockSpace {
         }
     }
 
-    /// The hash of a key, by folded multiplications. The hash is seeded so that no program can
-    /// choose keys that all fall into one shard.
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
-        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        fn fold(a: u64, b: u64) -> u64 {
-            let product = u128::from(a) * u128::from(b);
-            (product as u64) ^ ((product >> 64) as u64)
-        }
-        let (chunks, rest) = key.as_chunks::<8>();
-        let mut hash = self.seed ^ (key.len() as u64).wrapping_mul(FACTOR);
-        for chunk in chunks {
-            hash = fold(hash ^ u64::from_le_bytes(*chunk), FACTOR);
-        }
-        let rest = rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        fold(hash ^ rest, FACTOR ^ self.seed)
+        key_hash::hash(self.seed, key)
     }
 
     pub(super) fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
