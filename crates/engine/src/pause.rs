@@ -34,9 +34,11 @@ pub(crate) enum PausePoint {
     /// [`PausePoint::Append`], and, in the paged engine, the log's session. In the memory engine
     /// the versions are still pending.
     Appended,
-    /// Paged engine: a thread that opens a view is about to raise the clock of views or has raised
-    /// it; this thread holds the latch of the list of open views. Or a thread that makes a commit
-    /// visible to views has read this clock; it holds the latch of the transaction's images.
+    /// Paged engine: a thread that opens a view is about to store the view's stamp, or has stored
+    /// it and is about to look for a commit with the next stamp; this thread holds the latch of the
+    /// view's lists. Or the view has its stamp; the thread holds nothing. Or a thread that makes a
+    /// commit visible to views has read the clock of views; it holds the latch of the transaction's
+    /// images.
     Stamped,
     /// Paged engine: a checkpoint has captured the active transactions and the dirty pages. Holds
     /// `CheckpointSchedule::turn`.

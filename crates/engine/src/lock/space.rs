@@ -209,6 +209,12 @@ impl LockSpace {
         Some(shard.dependence.of_point(hash))
     }
 
+    /// Returns whether a transaction holds the key exclusively.
+    pub(crate) fn has_writer(&self, key: &[u8]) -> bool {
+        let mut shard = self.shard(self.hash(key));
+        shard.get_mut(key).is_some_and(|entry| entry.writer().is_some())
+    }
+
     /// Dependency of a holder of the point hashed to `hash`, after a wait.
     pub(super) fn point_dependence(&self, hash: u64) -> Lsn {
         self.shard(hash).dependence.of_point(hash)

@@ -228,6 +228,7 @@ impl PagedRange {
         if !self.entered {
             self.entered = true;
             self.fetched(end).batch = Batch::spare();
+            transaction.visit();
         }
         let more = self.look(transaction, end, None)?;
         let reach = match self.fetched(end).batch.last_key() {

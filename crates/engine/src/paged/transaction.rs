@@ -201,7 +201,10 @@ impl PagedTransaction {
         look: impl FnOnce(&View, &Engine) -> Result<R>,
     ) -> Result<R> {
         self.check()?;
-        let Some(view) = &self.view else { return Err(Error::Closed) };
+        let Some(view) = &mut self.view else { return Err(Error::Closed) };
+        if !view.has_visited() && table.space.has_writer(key) {
+            self.inner.engine.views.visit(view);
+        }
         let seen = look(view, &self.inner.engine)?;
         self.saw(table, std::iter::once(key));
         self.await_read_durability()?;
@@ -227,6 +230,13 @@ impl PagedTransaction {
     /// The view, if the transaction only reads and has not ended.
     pub(crate) fn view(&self) -> Option<&View> {
         self.view.as_ref()
+    }
+
+    /// Prepares the view, if there is one, for reads of ranges.
+    pub(crate) fn visit(&mut self) {
+        if let Some(view) = &mut self.view {
+            self.inner.engine.views.visit(view);
+        }
     }
 
     /// Notes that the view has shown these keys, and no other key of the intervals that it has

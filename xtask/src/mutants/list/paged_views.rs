@@ -37,25 +37,25 @@ pub const LIST: &[Mutant] = &[
         tests: VIEWS_IN_ORDERS,
     },
     Mutant {
-        name: "a view opens before what open transactions have kept is published",
+        name: "a view does not publish what open transactions have kept",
         file: "crates/engine/src/paged/views/mod.rs",
         old: "                Phase::Active => {
-                    self.publish(&mut kept);",
+                    self.publish(&mut kept, view.stamp);",
         new: "                Phase::Active => {",
         tests: VIEWS,
     },
     Mutant {
         name: "transactions that commit beside a view have its stamp",
         file: "crates/engine/src/paged/views/mod.rs",
-        old: "self.clock.store(stamp.0 + 1, Ordering::SeqCst);",
-        new: "self.clock.store(stamp.0, Ordering::SeqCst);",
+        old: "compare_exchange(now, now + 1,",
+        new: "compare_exchange(now, now,",
         tests: VIEWS,
     },
     Mutant {
         name: "a transaction that has committed is seen before its commit is stored",
         file: "crates/engine/src/paged/views/mod.rs",
         old: "        images.commit(&mut kept, stamp, end);\n",
-        new: "        images.commit(&mut kept, stamp, end);\n        drop(kept);\n        drop(self.registry.lock());\n        let stamp = Stamp(self.clock.load(Ordering::SeqCst));\n        let mut kept = images.kept.lock();\n        images.commit(&mut kept, stamp, end);\n",
+        new: "        images.commit(&mut kept, stamp, end);\n        drop(kept);\n        drop(self.dead.lock());\n        let stamp = self.stamp();\n        let mut kept = images.kept.lock();\n        images.commit(&mut kept, stamp, end);\n",
         tests: VIEWS_IN_ORDERS,
     },
     Mutant {
@@ -69,8 +69,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a closed view takes images with it that an older one needs",
         file: "crates/engine/src/paged/views/mod.rs",
-        old: "        self.settle_in(view.stamp, committed);",
-        new: "        self.settle_in(Stamp::NONE, committed);",
+        old: "        committed.into_iter().for_each(|images| self.settle_in(images));",
+        new: "        for mut images in committed {\n            images.stamp = Stamp::NONE;\n            self.settle_in(images);\n        }",
         tests: VIEWS_MODEL,
     },
     Mutant {
@@ -186,8 +186,68 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a commit without images does not name its tables to a view that opens",
         file: "crates/engine/src/paged/views/mod.rs",
-        old: "            self.registry.lock().add_forgotten(stamp, tables);",
+        old: "            self.slots.add_forgotten(stamp, tables);",
         new: "            let _ = (stamp, tables);",
         tests: VIEWS_RACES,
+    },
+    Mutant {
+        name: "a commit does not note that it has read the clock of views",
+        file: "crates/engine/src/paged/views/mod.rs",
+        old: "            self.read.fetch_max(stamp, Ordering::SeqCst);",
+        new: "",
+        tests: VIEWS_MODEL,
+    },
+    Mutant {
+        name: "a view takes an old stamp although a commit has read the clock meanwhile",
+        file: "crates/engine/src/paged/views/mod.rs",
+        old: "                    if !is_read() {
+                        return shared;
+                    }",
+        new: "                    return shared;",
+        tests: VIEWS_RACES,
+    },
+    Mutant {
+        name: "a view reads a locked key without having visited the transactions",
+        file: "crates/engine/src/paged/transaction.rs",
+        old: "        if !view.has_visited() && table.space.has_writer(key) {",
+        new: "        if !view.has_visited() && table.space.has_writer(&key[..0]) {",
+        tests: VIEWS_IN_ORDERS,
+    },
+    Mutant {
+        name: "a view reads a range without having visited the transactions",
+        file: "crates/engine/src/paged/range.rs",
+        old: "            transaction.visit();",
+        new: "",
+        tests: VIEWS_IN_ORDERS,
+    },
+    Mutant {
+        name: "an image that was kept while no view was open is taken for published",
+        file: "crates/engine/src/paged/views/mod.rs",
+        old: "None => kept.keep_back(),",
+        new: "None => {}",
+        tests: VIEWS_MODEL,
+    },
+    Mutant {
+        name: "images that were held back for an old view stay so for a view that opens later",
+        file: "crates/engine/src/paged/views/images.rs",
+        old: "        self.flushed = newest;\n        if from",
+        new: "        self.flushed = self.flushed.max(newest);\n        if from",
+        tests: VIEWS_MODEL,
+    },
+    Mutant {
+        name: "images go into the slot of a view that has closed",
+        file: "crates/engine/src/paged/views/slots.rs",
+        old: "        if self.stamp() != Some(view) {
+            return Some(images);
+        }",
+        new: "        let _ = view;",
+        tests: VIEWS_IN_ORDERS,
+    },
+    Mutant {
+        name: "images of a view that was given up go although a view with its stamp needs them",
+        file: "crates/engine/src/paged/views/mod.rs",
+        old: "REMOVED_PER_KEPT).into_iter().for_each(|images| self.settle_in(images));",
+        new: "REMOVED_PER_KEPT).into_iter().for_each(|mut images| { images.stamp = Stamp::NONE; self.settle_in(images) });",
+        tests: VIEWS_MODEL,
     },
 ];

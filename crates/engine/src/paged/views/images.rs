@@ -3,19 +3,20 @@
 //!
 //! Images are in the transaction's own memory until a view needs them; then they are published
 //! ([`Versions`]). The transaction's own thread keeps images, and publishes them at once if a view
-//! is open. A thread that opens a view publishes the images that were kept before. Invariants about
+//! is open. A view publishes the images that were kept before it had its stamp (`Views::visit`). Invariants about
 //! `state`, and about everything that the latch `kept` guards:
 //!
 //! 1. An image is kept before the transaction changes the leaf, while its thread holds the leaf's
 //!    latch.
-//! 2. No view with a stamp up to `flushed` needs an image that is not published.
+//! 2. No view with a stamp up to `flushed` needs an image that is not published, even if the view
+//!    opens later.
 //! 3. `phase` is [`Phase::Active`] from the first image until the transaction has committed, then
 //!    [`Phase::Committed`] until the first image of the next transaction. `state` is `ENDED` from
 //!    the release of the locks, or the undoing of all changes, until the first image of the next
 //!    transaction.
 //! 4. If the images take more bytes than allowed and no view is left to give up, the transaction
-//!    keeps no images any more. The views that open before the transaction ends get the ids of its
-//!    tables (`forgotten`), and cannot read these tables.
+//!    keeps no images any more. The views that read one of its keys before the transaction ends get
+//!    the ids of its tables (`forgotten`), and cannot read these tables.
 
 use super::versions::{Before, Outcome, Publishing, Stamp, Versions};
 use crate::Lsn;
@@ -62,8 +63,8 @@ const COMMITTED: u8 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct TxnImages {
     /// Phase of the transaction: `ENDED`, `ACTIVE` or `COMMITTED`. The transaction's thread stores
-    /// `ACTIVE` and then loads the number of open views; a thread that opens a view stores that
-    /// number and then loads the state. All four accesses are SeqCst, so at least one of the two
+    /// `ACTIVE` and then loads the stamps in the slots of views; a thread that opens a view stores
+    /// its stamp and then loads the state. All four accesses are SeqCst, so at least one of the two
     /// threads reads the store of the other. `ENDED` is stored with Release after the locks are
     /// released or all changes are undone. `COMMITTED` is stored and loaded relaxed. Only the
     /// thread that ends the transaction looks for it. If another thread has stored it, that thread
@@ -286,12 +287,12 @@ impl ImageState {
     /// newest open view. Returns the bytes that the published images take.
     pub(super) fn publish(&mut self, newest: Stamp) -> usize {
         if self.private.is_empty() {
-            self.flushed = self.flushed.max(newest);
+            self.flushed = newest;
             return 0;
         }
         let from = if newest > self.flushed { 0 } else { self.private.len() - 1 };
         let begin = self.private[from].key.start;
-        self.flushed = self.flushed.max(newest);
+        self.flushed = newest;
         if from == 0 {
             self.clear_held_back();
         }
@@ -325,6 +326,12 @@ impl ImageState {
             self.bytes.truncate(begin);
         }
         published
+    }
+
+    /// Notes that the last image may be needed by a view that opens later.
+    #[inline]
+    pub(super) fn keep_back(&mut self) {
+        self.flushed = Stamp::NONE;
     }
 
     /// Notes that the transaction has committed with `stamp`, and that its commit record ends at

@@ -2,24 +2,29 @@
 //! began. It takes no locks, and neither waits for writers nor makes them wait (docs/adr/0038).
 //!
 //! Modules: `images` (what a writing transaction keeps for views), `versions` (published images, by
-//! table and key), `view` (reading), `unshown` (commits that wait for the log). This file has the
-//! open views, the images that they need, and the order of commits for views.
+//! table and key), `slots` (where open views are noted), `view` (reading), `unshown` (commits that
+//! wait for the log). This file has the order of commits for views, and the images that open views
+//! need.
 //!
 //! Runs on any thread. Latches, in their order: the list of waiting commits (`unshown`), `all`, a
-//! transaction's images, `registry`, a table's map. A thread that holds a leaf's latch may take all
-//! of these latches except the first. Invariants:
+//! transaction's images, `dead`, the slots outside of the shards, the lists of a slot, a table's
+//! map. A thread holds neither the lists of a slot nor those slots while it takes the latch of a
+//! map. A thread that holds a leaf's latch may take all of these latches except the first.
+//! Invariants:
 //!
 //! 1. For views, a transaction commits at the instant at which it reads `clock`, with its images
-//!    latched and all its locks held. A view opens at the instant at which it raises `clock`; its
-//!    stamp is the value before the raise. The view sees the transactions that have read its stamp
-//!    or a lower value. A transaction that comes after another one in the order of locks reads no
-//!    lower value than the earlier one. So a view sees a prefix of that order.
-//! 2. A thread that opens a view visits all transactions with images, and publishes the images that
-//!    they have kept. For each of them, the thread waits no longer than for a latch. A transaction
-//!    that keeps images later finds the view registered, and publishes these images itself.
-//! 3. An image of a committed transaction is in the list (`committed`) of the newest view that
-//!    needs it. When that view closes, the image moves to the newest older view that needs it, or
-//!    is removed. So no image survives the last view that needs it.
+//!    latched and all its locks held. A view's stamp is below `clock`: a thread that opens a view
+//!    raises `clock` if a commit has read it. The view sees the transactions that have read its
+//!    stamp or a lower value. A transaction that comes after another one in the order of locks reads
+//!    no lower value than the earlier one. So a view sees a prefix of that order.
+//! 2. A transaction that keeps an image finds the view in its slot, and publishes the image itself,
+//!    unless it has kept the image before the view got its stamp. Such a transaction still holds
+//!    the key's exclusive lock, or has ended. So a view visits all transactions with images before
+//!    it reads a key that is locked exclusively, or a range. It publishes the images that they have
+//!    kept. For each of them, it waits no longer than for a latch.
+//! 3. An image of a committed transaction is in the list of a view that needs it, the newest one.
+//!    When that view closes, the image moves to the newest other view that needs it, or is removed.
+//!    So no image survives the last view that needs it.
 //! 4. Images take at most `bytes_max`, plus the images that are kept while others are being
 //!    removed. If the images exceed this limit, the oldest view is given up first. When no view is
 //!    left, the transaction whose images do not fit stops keeping any.
@@ -27,6 +32,7 @@
 //! A crash ends all views.
 
 mod images;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod unshown;
@@ -39,66 +45,51 @@ pub(crate) use versions::Versions;
 pub(crate) use view::View;
 
 use crate::Lsn;
-use crate::latch::{Mutex, RwLock};
+use crate::latch::{Mutex, ShardedLock, ShardedLockReadGuard};
 use crate::paged::page::Value;
 use crate::paged::tree::Chain;
 use crate::pause::{self, PausePoint};
 use crate::stat::OldestView;
-use images::{Forgotten, ImageState, KeyPlace, Phase, Settled};
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use images::{ImageState, KeyPlace, Phase, Settled};
+use slots::Slots;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use versions::{Before, Outcome, Stamp};
-use view::Shared;
 
-/// Number of images that are removed or moved to another view while the registry is latched once.
-const CHUNK: usize = 256;
 /// Number of images that a writer removes for each image that it keeps, while the images take too
 /// many bytes. It removes images of views that are given up.
 const REMOVED_PER_KEPT: usize = 64;
+/// The first stamp of a commit. A view that opens before it has the stamp below, which is not zero.
+const FIRST_STAMP: u64 = 2;
 /// Bytes by which a transaction's own images grow before they are counted again.
 const CHARGE: usize = 64 << 10;
 
 /// Images of one committed transaction.
 #[derive(Debug)]
 struct CommittedImages {
+    stamp: Stamp,
     writer: Arc<Outcome>,
     places: Vec<KeyPlace>,
 }
 
-/// An open view.
-#[derive(Debug)]
-struct Entry {
-    stamp: Stamp,
-    shared: Arc<Shared>,
-    opened: Instant,
-    /// Images of committed transactions that this view needs (invariant 3).
-    committed: Vec<CommittedImages>,
-}
-
+/// Images of views that were given up.
 #[derive(Debug, Default)]
-struct Registry {
-    /// Open views by their stamps, the oldest first.
-    open: VecDeque<Entry>,
-    /// Images that were needed by views that are given up.
-    dead: Vec<CommittedImages>,
+struct Dead {
+    images: Vec<CommittedImages>,
     given_up: u64,
 }
 
 /// The open views, and the images that they may need.
 #[derive(Debug)]
 pub(crate) struct Views {
-    /// The stamp of transactions that commit now. Each view that opens raises it. SeqCst: see
-    /// `open`.
+    /// The stamp of transactions that commit now. SeqCst, like `read`: see `open`.
     clock: AtomicU64,
-    /// Number of open views. `newest` is the stamp of the newest one. Threads store `count` and
-    /// `newest` under `registry`, and writers load them; all accesses are SeqCst.
-    count: AtomicUsize,
-    newest: AtomicU64,
-    registry: Mutex<Registry>,
+    /// The greatest stamp of a commit. A view that finds it below `clock` need not raise `clock`.
+    read: AtomicU64,
+    slots: Slots,
+    dead: Mutex<Dead>,
     /// The images of all transactions, present and past.
-    all: RwLock<Vec<Arc<TxnImages>>>,
+    all: ShardedLock<Vec<Arc<TxnImages>>>,
     /// Members of `all` that no writer has.
     idle: Mutex<Vec<Arc<TxnImages>>>,
     /// Bytes of all images. Images that are not published are counted in steps. Relaxed, because it
@@ -120,11 +111,11 @@ pub(crate) struct ViewsStat {
 impl Views {
     pub(crate) fn new(bytes_max: u64) -> Self {
         Views {
-            clock: AtomicU64::new(1),
-            count: AtomicUsize::new(0),
-            newest: AtomicU64::new(0),
-            registry: Mutex::default(),
-            all: RwLock::default(),
+            clock: AtomicU64::new(FIRST_STAMP),
+            read: AtomicU64::new(0),
+            slots: Slots::new(),
+            dead: Mutex::default(),
+            all: ShardedLock::default(),
             idle: Mutex::default(),
             bytes: AtomicI64::new(0),
             bytes_max,
@@ -139,7 +130,7 @@ impl Views {
             return images;
         }
         let images = Arc::new(TxnImages::default());
-        self.all.write().push(images.clone());
+        self.all.write().unwrap_or_else(PoisonError::into_inner).push(images.clone());
         images
     }
 
@@ -169,8 +160,9 @@ impl Views {
             return;
         }
         images.remember(&mut kept, versions, key, before);
-        if self.count.load(Ordering::SeqCst) != 0 {
-            self.publish(&mut kept);
+        match self.slots.newest() {
+            Some(newest) => self.publish(&mut kept, newest),
+            None => kept.keep_back(),
         }
         let private = kept.private_bytes();
         if private >= kept.charged + CHARGE {
@@ -182,9 +174,19 @@ impl Views {
         }
     }
 
-    fn publish(&self, kept: &mut ImageState) {
-        let published = kept.publish(Stamp(self.newest.load(Ordering::SeqCst)));
+    fn publish(&self, kept: &mut ImageState, newest: Stamp) {
+        let published = kept.publish(newest);
         self.charge(published);
+    }
+
+    /// Returns the stamp of a transaction that commits now.
+    fn stamp(&self) -> Stamp {
+        let stamp = self.clock.load(Ordering::SeqCst);
+        pause::at(PausePoint::Stamped);
+        if self.read.load(Ordering::SeqCst) < stamp {
+            self.read.fetch_max(stamp, Ordering::SeqCst);
+        }
+        Stamp(stamp)
     }
 
     /// Commits a transaction, for views (invariant 1). The transaction holds all its locks, and its
@@ -194,18 +196,19 @@ impl Views {
             return;
         }
         let mut kept = images.kept.lock();
-        let stamp = Stamp(self.clock.load(Ordering::SeqCst));
+        let stamp = self.stamp();
         pause::at(PausePoint::Stamped);
         images.commit(&mut kept, stamp, end);
-        // If this load of `count` misses a view, that view has the stamp loaded above or a higher
-        // one. So the view sees the transaction.
-        if self.count.load(Ordering::SeqCst) != 0 {
-            self.publish(&mut kept);
+        // A view that is not found here finds `stamp` in `read`. So the view has this stamp or a
+        // higher one, and sees the transaction.
+        let newest = self.slots.newest();
+        if let Some(newest) = newest {
+            self.publish(&mut kept, newest);
         }
         if let Some(tables) = &kept.forgotten {
-            self.registry.lock().add_forgotten(stamp, tables);
+            self.slots.add_forgotten(stamp, tables);
         }
-        if images.has_long() && self.count.load(Ordering::SeqCst) == 0 {
+        if images.has_long() && newest.is_none() {
             // No view will need the long values.
             drop(images.take_long(&mut kept));
         }
@@ -213,24 +216,37 @@ impl Views {
         self.uncharge(&mut kept);
         drop(kept);
         if let Some((writer, places)) = published {
-            self.settle_in(stamp, vec![CommittedImages { writer, places }]);
+            self.settle_in(CommittedImages { stamp, writer, places });
         }
     }
 
     /// Commits a bulk load, for views. The load has the table's exclusive lock, and the table's
     /// tree already has the load's keys.
     pub(crate) fn loaded(&self, versions: &Versions) {
-        versions.end_load(|| Stamp(self.clock.load(Ordering::SeqCst)));
+        versions.end_load(|| self.stamp());
     }
 
-    /// Puts each image into the list of the newest view below `stamp` that needs it, and removes
-    /// the images that no view needs.
-    fn settle_in(&self, stamp: Stamp, mut committed: Vec<CommittedImages>) {
-        while !committed.is_empty() {
-            let mut registry = self.registry.lock();
-            for home in take_chunk(&mut committed, CHUNK) {
-                let freed = registry.settle_in(stamp, home);
-                self.free(freed);
+    /// Puts the images of a transaction into the list of the newest view that needs them, and
+    /// removes the images that no view needs. Every view that opens meanwhile sees the transaction.
+    fn settle_in(&self, mut images: CommittedImages) {
+        loop {
+            let newest = self.slots.newest_below(images.stamp);
+            let needed = newest.as_ref().map(|(_, view)| *view);
+            let mut freed = 0;
+            images.places.retain(|place| {
+                let removed = place.versions.remove_unless_needed(&place.key, &images.writer, needed);
+                freed += removed.unwrap_or(0);
+                removed.is_none()
+            });
+            self.free(freed);
+            let Some((slot, view)) = newest else { return };
+            if images.places.is_empty() {
+                return;
+            }
+            match slot.add(view, images) {
+                None => return,
+                // The view has closed.
+                Some(back) => images = back,
             }
         }
     }
@@ -308,20 +324,15 @@ impl Views {
     /// is no view either, makes the writer of `kept` stop keeping images.
     #[cold]
     fn make_room(&self, kept: Option<&mut ImageState>) {
-        let mut registry = self.registry.lock();
-        let freed = registry.remove_dead(REMOVED_PER_KEPT);
-        self.free(freed);
+        let mut dead = self.dead.lock();
+        take_chunk(&mut dead.images, REMOVED_PER_KEPT).into_iter().for_each(|images| self.settle_in(images));
         let bytes = self.bytes();
-        if bytes <= self.bytes_max || !registry.dead.is_empty() {
+        if bytes <= self.bytes_max || !dead.images.is_empty() {
             return;
         }
-        if let Some(oldest) = registry.open.pop_front() {
-            // The flag is set before any image is removed, so that a reader that misses an image
-            // finds it set.
-            oldest.shared.give_up(bytes);
-            registry.given_up += 1;
-            registry.dead = oldest.committed;
-            self.count_views(&registry);
+        if let Some(images) = self.slots.give_up_oldest(bytes) {
+            dead.given_up += 1;
+            dead.images = images;
         } else if let Some(kept) = kept {
             let freed = kept.forget();
             self.free(freed);
@@ -329,76 +340,100 @@ impl Views {
         }
     }
 
-    fn count_views(&self, registry: &Registry) {
-        let newest = registry.open.back().map_or(0, |entry| entry.stamp.0);
-        self.newest.store(newest, Ordering::SeqCst);
-        self.count.store(registry.open.len(), Ordering::SeqCst);
-    }
-
     // ---- views
 
     /// Opens a view of the transactions that have committed. `reserved` returns the end of the log,
-    /// and is called after the view has its stamp and has visited all transactions.
+    /// and is called after the view has its stamp.
     ///
-    /// A view sees a transaction T whole or not at all. T reads `clock` and stores its outcome with
-    /// its images latched. If the loop below visits T after this store, every read of the view
-    /// comes after the store. If the loop visits T before T reads `clock`, T reads a stamp above
-    /// the view's, because the view has raised `clock` already. Then the view never sees T. If the
-    /// loop does not visit T, T's `state` was `ENDED` after `clock` was raised. Then T had ended,
-    /// or T keeps its first image later and reads a higher stamp. If T has stopped keeping images,
-    /// reads a higher stamp, and commits before the visit, T's commit gives the view the ids of T's
-    /// tables.
+    /// If no commit has read the present value of `clock`, the view takes the value before it, like
+    /// the view that has raised `clock` last. Otherwise the view raises `clock`, and takes the
+    /// present value. In both cases it sees every transaction that has committed before.
+    ///
+    /// The view stores its stamp in its slot before it looks at `read` again or raises `clock`. A
+    /// transaction stores its stamp in `read` before it looks for views. All these accesses are
+    /// SeqCst. So a transaction that the view does not see finds the view's stamp in the slot, and
+    /// knows which images the view needs. A stamp that the view tries in vain is below the one that
+    /// it gets.
     pub(crate) fn open(&self, reserved: impl FnOnce() -> Lsn) -> View {
-        let shared = Arc::new(Shared::default());
-        let stamp = {
-            let mut registry = self.registry.lock();
-            // `clock` is raised only with the registry latched.
-            let stamp = Stamp(self.clock.load(Ordering::SeqCst));
-            let (opened, committed) = (Instant::now(), Vec::new());
-            registry.open.push_back(Entry { stamp, shared: shared.clone(), opened, committed });
-            // A transaction that reads a higher stamp finds the view in this count. From the view's
-            // stamp the transaction knows which images the view needs.
-            self.count_views(&registry);
-            pause::at(PausePoint::Stamped);
-            self.clock.store(stamp.0 + 1, Ordering::SeqCst);
-            pause::at(PausePoint::Stamped);
-            stamp
-        };
-        let mut view = View::new(stamp, shared);
-        for images in self.all.read().iter().filter(|images| images.is_in_use()) {
+        let slot = self.slots.take();
+        let stamp = slot.open(|| {
+            loop {
+                let now = self.clock.load(Ordering::SeqCst);
+                let is_read = || self.read.load(Ordering::SeqCst) >= now;
+                if !is_read() {
+                    let shared = Stamp(now - 1);
+                    pause::at(PausePoint::Stamped);
+                    slot.set(shared);
+                    pause::at(PausePoint::Stamped);
+                    if !is_read() {
+                        return shared;
+                    }
+                }
+                slot.set(Stamp(now));
+                pause::at(PausePoint::Stamped);
+                let raised = self.clock.compare_exchange(now, now + 1, Ordering::SeqCst, Ordering::SeqCst);
+                if raised.is_ok() {
+                    return Stamp(now);
+                }
+            }
+        });
+        pause::at(PausePoint::Stamped);
+        let mut view = View::new(stamp, slot);
+        view.has_visited = !self.all().iter().any(|images| images.is_in_use());
+        view.limit = reserved();
+        view
+    }
+
+    /// Visits the transactions with images, and publishes the images that the view needs. A view
+    /// visits once: before it reads a range, or a key that a transaction holds exclusively.
+    ///
+    /// A view sees a transaction T whole or not at all. Let T have kept the image of a key before
+    /// the view had its stamp, and let the view read the key before T releases its locks. Then the
+    /// view has visited T. T reads `clock` and stores its outcome with its images latched. If the
+    /// view has visited T after this store, every read of the key comes after the store. If it has
+    /// visited T before T reads `clock`, T reads a stamp above the view's, because `clock` is above
+    /// the view's stamp already. Then the view never sees T, and has published what T had kept. If
+    /// T has stopped keeping images, the visit gives the view the ids of T's tables.
+    ///
+    /// Now let T release its locks before the view reads the key. Then T has stored its outcome,
+    /// and if the view does not see T, T's commit has published the image or given the view the ids
+    /// of T's tables.
+    pub(crate) fn visit(&self, view: &mut View) {
+        if view.has_visited {
+            return;
+        }
+        view.has_visited = true;
+        for images in self.all().iter().filter(|images| images.is_in_use()) {
             let mut kept = images.kept.lock();
             match kept.phase {
                 Phase::Active => {
-                    self.publish(&mut kept);
+                    self.publish(&mut kept, view.stamp);
                     view.forgotten.extend(kept.forgotten.clone());
                 }
                 // The view itself remembers this dependency: the lock table has only the
                 // dependencies on transactions that have released their locks, and this one may
                 // still hold its locks.
-                Phase::Committed { stamp: of, end } if of <= stamp => view.depends = view.depends.max(end),
+                Phase::Committed { stamp, end } if stamp <= view.stamp => {
+                    view.depends = view.depends.max(end);
+                }
                 Phase::Committed { .. } => {}
             }
         }
-        view.take_forgotten();
-        view.limit = reserved();
-        view
+    }
+
+    fn all(&self) -> ShardedLockReadGuard<'_, Vec<Arc<TxnImages>>> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Closes a view, and removes the images that no other view needs.
     pub(crate) fn close(&self, view: View) {
-        let committed = {
-            let mut registry = self.registry.lock();
-            match registry.open.binary_search_by_key(&view.stamp, |entry| entry.stamp) {
-                Ok(at) => {
-                    let entry = registry.open.remove(at);
-                    self.count_views(&registry);
-                    entry.map_or_else(Vec::new, |entry| entry.committed)
-                }
-                // The view was given up.
-                Err(_) => std::mem::take(&mut registry.dead),
-            }
-        };
-        self.settle_in(view.stamp, committed);
+        let slot = view.into_slot();
+        let mut committed = slot.close();
+        if slot.given_up() != 0 {
+            committed.append(&mut self.dead.lock().images);
+        }
+        self.slots.give(slot);
+        committed.into_iter().for_each(|images| self.settle_in(images));
     }
 
     /// Maximum bytes of images.
@@ -408,57 +443,13 @@ impl Views {
 
     /// Returns the number and age of open views, and the bytes that are kept for them.
     pub(crate) fn stat(&self) -> ViewsStat {
-        let registry = self.registry.lock();
+        let (open, oldest) = self.slots.stat();
         ViewsStat {
-            open: registry.open.len() as u64,
-            given_up: registry.given_up,
+            open,
+            given_up: self.dead.lock().given_up,
             bytes: self.bytes(),
-            oldest: registry.open.front().map(|entry| OldestView { age: entry.opened.elapsed() }),
+            oldest: oldest.map(|opened| OldestView { age: opened.elapsed() }),
         }
-    }
-}
-
-impl Registry {
-    /// Tells the views below `stamp` which tables the transaction with this stamp has changed
-    /// without keeping images. A view whose opening visited the transaction knows these tables
-    /// already.
-    fn add_forgotten(&self, stamp: Stamp, tables: &Forgotten) {
-        for entry in self.open.iter().take_while(|entry| entry.stamp < stamp) {
-            entry.shared.add_forgotten(tables.clone());
-        }
-    }
-
-    /// Puts the images that the newest view below `stamp` needs into that view's list, and removes
-    /// the other images. Returns the bytes that were freed.
-    fn settle_in(&mut self, stamp: Stamp, mut home: CommittedImages) -> usize {
-        let below = self.open.partition_point(|entry| entry.stamp < stamp);
-        let entry = below.checked_sub(1).and_then(|at| self.open.get_mut(at));
-        let needed = entry.as_ref().map(|entry| entry.stamp);
-        let mut freed = 0;
-        home.places.retain(|place| {
-            let removed = place.versions.remove_unless_needed(&place.key, &home.writer, needed);
-            freed += removed.unwrap_or(0);
-            removed.is_none()
-        });
-        if let Some(entry) = entry
-            && !home.places.is_empty()
-        {
-            entry.committed.push(home);
-        }
-        freed
-    }
-
-    /// Removes up to `most` images of views that are given up. Returns the bytes that were freed.
-    fn remove_dead(&mut self, most: usize) -> usize {
-        let mut freed = 0;
-        for home in take_chunk(&mut self.dead, most) {
-            freed += home
-                .places
-                .iter()
-                .map(|place| place.versions.remove(&place.key, &home.writer))
-                .sum::<usize>();
-        }
-        freed
     }
 }
 
@@ -470,7 +461,7 @@ fn take_chunk(committed: &mut Vec<CommittedImages>, most: usize) -> Vec<Committe
     {
         if home.places.len() > left {
             let places = home.places.split_off(home.places.len() - left);
-            chunk.push(CommittedImages { writer: home.writer.clone(), places });
+            chunk.push(CommittedImages { stamp: home.stamp, writer: home.writer.clone(), places });
             committed.push(home);
             return chunk;
         }

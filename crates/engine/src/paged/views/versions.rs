@@ -5,30 +5,36 @@
 //! transactions' exclusive locks and stamps. A view reads the first image whose transaction it does
 //! not see, or the leaf if it sees all these transactions.
 //!
-//! Writers publish and remove images under `map`. Readers look at images under `map` while they
-//! hold the leaf's latch. Invariants:
+//! Images are distributed over shards by their keys. Writers publish and remove images under the
+//! latch of a shard's `map`. Readers look at images under this latch while they hold the leaf's
+//! latch. A thread takes the latches of several maps only to read them. Invariants:
 //!
-//! 1. An image that an open view needs is in `map` before the view can find the transaction's
-//!    change in the leaf. The image stays in `map` until the change is undone or no view needs the
+//! 1. An image that an open view needs is in its `map` before the view can find the transaction's
+//!    change in the leaf. The image stays there until the change is undone or no view needs the
 //!    image. So a reader that finds the change in the leaf finds the image.
 //! 2. A key has at most one image of each transaction: the value before the transaction's first
 //!    change of the key.
 //! 3. If a reader with a leaf's latch loads a `count` of zero, every image that was published under
-//!    earlier latchings of this leaf has been removed from `map`.
+//!    earlier latchings of this leaf has been removed from the shard.
 //!
 //! A crash loses the images. That does no harm, because a crash also ends all views.
 
 use crate::direction::Direction;
 use crate::ids::TableId;
+use crate::key_hash;
 use crate::latch::RwLock;
 use crate::paged::page::Value;
 use crate::paged::tree::{Chain, LeafEntries};
+use crossbeam_utils::CachePadded;
+use parking_lot::RwLockReadGuard;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// Number of shards of a table's images.
+const SHARDS: usize = 16;
 /// Bytes of an image and its bookkeeping, without its key and value.
 const IMAGE_BYTES: usize = 192;
 
@@ -132,11 +138,28 @@ pub(super) enum Publishing {
 #[derive(Debug)]
 pub(crate) struct Versions {
     pub(super) table: TableId,
-    /// Number of images in `map` (invariant 3). Raised and lowered under `map`; loaded (Acquire) by
-    /// readers under the leaf's latch.
-    count: AtomicUsize,
-    map: RwLock<BTreeMap<Box<[u8]>, BeforeImages>>,
+    /// Number of images in each map (invariant 3). Raised and lowered under the map's latch; loaded
+    /// (Acquire) by readers under the leaf's latch. The counters share a cache line, because a scan
+    /// reads all of them for each leaf.
+    counts: CachePadded<[AtomicU32; SHARDS]>,
+    maps: Box<[CachePadded<RwLock<ImageMap>>]>,
     loads: Loads,
+}
+
+type ImageMap = BTreeMap<Box<[u8]>, BeforeImages>;
+
+/// The images of the keys of a shard.
+#[derive(Debug, Clone, Copy)]
+struct Shard<'a> {
+    count: &'a AtomicU32,
+    map: &'a RwLock<ImageMap>,
+}
+
+impl Shard<'_> {
+    #[inline]
+    fn is_empty(self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
 }
 
 /// Bulk loads of a table since the database was opened. Each load found the table empty, and held
@@ -172,7 +195,18 @@ impl Loads {
 
 impl Versions {
     pub(crate) fn new(table: TableId) -> Self {
-        Versions { table, count: AtomicUsize::new(0), map: RwLock::default(), loads: Loads::default() }
+        let maps = (0..SHARDS).map(|_| CachePadded::default()).collect();
+        Versions { table, counts: CachePadded::default(), maps, loads: Loads::default() }
+    }
+
+    fn shards(&self) -> impl Iterator<Item = Shard<'_>> {
+        self.counts.iter().zip(&self.maps).map(|(count, map)| Shard { count, map })
+    }
+
+    #[inline]
+    fn shard(&self, key: &[u8]) -> Shard<'_> {
+        let at = key_hash::hash(0, key) as usize % SHARDS;
+        Shard { count: &self.counts[at], map: &self.maps[at] }
     }
 
     pub(crate) fn table(&self) -> TableId {
@@ -183,7 +217,7 @@ impl Versions {
     /// newer than the view.
     #[inline]
     pub(super) fn is_clear(&self, view: Stamp) -> bool {
-        self.count.load(Ordering::Acquire) == 0 && self.loads.hidden_from(view).is_none()
+        self.shards().all(Shard::is_empty) && self.loads.hidden_from(view).is_none()
     }
 
     /// Begins to give the table the keys of a bulk load, which no open view sees. The load has the
@@ -214,8 +248,14 @@ impl Versions {
         if self.loads.hidden_from(view).is_some() {
             return false;
         }
-        let map = self.map.read();
-        map.range::<[u8], _>((low, high)).all(|(_, images)| unseen(images, view, None).is_none())
+        self.maps().iter().all(|map| {
+            map.range::<[u8], _>((low, high)).all(|(_, images)| unseen(images, view, None).is_none())
+        })
+    }
+
+    /// Latches the maps that have images.
+    fn maps(&self) -> SmallVec<[RwLockReadGuard<'_, ImageMap>; SHARDS]> {
+        self.shards().filter(|shard| !shard.is_empty()).map(|shard| shard.map.read()).collect()
     }
 
     /// Publishes the image of a key whose exclusive lock the writer holds. If even the newest open
@@ -228,8 +268,13 @@ impl Versions {
         newest: Stamp,
         before: impl FnOnce() -> Before,
     ) -> Publishing {
-        let mut map = self.map.write();
-        let since = match map.get(key).and_then(|images| images.last()) {
+        // Memory is taken before the latch, and freed after it.
+        let (key, before) = (Box::<[u8]>::from(key), before());
+        let bytes = cost(&key, &before);
+        let shard = self.shard(&key);
+        let mut map = shard.map.write();
+        let images = map.get_mut(&key);
+        let since = match images.as_ref().and_then(|images| images.last()) {
             None => Stamp::NONE,
             Some(last) if Arc::ptr_eq(&last.writer, writer) => return Publishing::Doubled,
             Some(last) => match last.writer.stamp() {
@@ -238,13 +283,12 @@ impl Versions {
             },
         };
         let era = self.loads.stamps.read().len();
-        let image = BeforeImage { writer: writer.clone(), era, since, before: before() };
-        let bytes = cost(key, &image.before);
-        match map.get_mut(key) {
+        let image = BeforeImage { writer: writer.clone(), era, since, before };
+        match images {
             Some(images) => images.push(image),
-            None => drop(map.insert(key.into(), SmallVec::from_buf([image]))),
+            None => drop(map.insert(key, SmallVec::from_buf([image]))),
         }
-        self.count.fetch_add(1, Ordering::AcqRel);
+        shard.count.fetch_add(1, Ordering::AcqRel);
         Publishing::Published(bytes)
     }
 
@@ -256,7 +300,8 @@ impl Versions {
         writer: &Arc<Outcome>,
         view: Option<Stamp>,
     ) -> Option<usize> {
-        let mut map = self.map.write();
+        let shard = self.shard(key);
+        let mut map = shard.map.write();
         let Some(images) = map.get_mut(key) else { return Some(0) };
         let Some(at) = images.iter().position(|image| Arc::ptr_eq(&image.writer, writer)) else {
             return Some(0);
@@ -265,10 +310,11 @@ impl Versions {
             return None;
         }
         let image = images.remove(at);
-        if images.is_empty() {
-            map.remove(key);
-        }
-        self.count.fetch_sub(1, Ordering::AcqRel);
+        let of_key = if images.is_empty() { map.remove_entry(key) } else { None };
+        shard.count.fetch_sub(1, Ordering::AcqRel);
+        // Memory is freed after the latch.
+        drop(map);
+        drop(of_key);
         Some(cost(key, &image.before))
     }
 
@@ -280,7 +326,7 @@ impl Versions {
     /// Puts the bytes of a long value into the writer's image of a key, if the image still names
     /// `chain`. Returns the bytes by which the image has grown.
     pub(super) fn settle(&self, key: &[u8], writer: &Arc<Outcome>, chain: Chain, before: &Before) -> usize {
-        let mut map = self.map.write();
+        let mut map = self.shard(key).map.write();
         let Some(images) = map.get_mut(key) else { return 0 };
         let named = Before::Chain(chain);
         let of_writer =
@@ -295,14 +341,17 @@ impl Versions {
     /// latch, or looks again after it has read a long value.
     #[inline]
     pub(super) fn look<R>(&self, key: &[u8], view: Stamp, see: impl FnOnce(Option<&Before>) -> R) -> R {
-        if self.is_clear(view) {
-            return see(None);
+        let (shard, era) = (self.shard(key), self.loads.hidden_from(view));
+        if shard.is_empty() {
+            return see(era.is_some().then_some(&Before::Absent));
         }
-        let era = self.loads.hidden_from(view);
-        let map = self.map.read();
+        let map = shard.map.read();
         match map.get(key).and_then(|images| unseen(images, view, era)) {
-            None if era.is_some() => see(Some(&Before::Absent)),
-            image => see(image),
+            Some(image) => see(Some(image)),
+            None => {
+                drop(map);
+                see(era.is_some().then_some(&Before::Absent))
+            }
         }
     }
 
@@ -322,9 +371,12 @@ impl Versions {
         }
         let era = self.loads.hidden_from(view);
         let leaf: LeafEntries<'_, '_> = if era.is_some() { &mut std::iter::empty() } else { leaf };
-        let map = self.map.read();
-        let images = map.range::<[u8], _>((low, high));
+        let maps = self.maps();
+        let images = maps.iter().flat_map(|map| map.range::<[u8], _>((low, high)));
         let changed = images.filter_map(|(key, images)| Some((&**key, unseen(images, view, era)?)));
+        let mut changed: SmallVec<[(&[u8], &Before); 8]> = changed.collect();
+        changed.sort_unstable_by_key(|(key, _)| *key);
+        let changed = changed.into_iter();
         match direction {
             Direction::Up => merge(leaf, changed, |leaf, image| leaf < image, see),
             Direction::Down => merge(leaf, changed.rev(), |leaf, image| leaf > image, see),
@@ -334,9 +386,12 @@ impl Versions {
     /// Number of images.
     #[cfg(test)]
     pub(crate) fn images(&self) -> usize {
-        let images = self.map.read().values().map(|images| images.len()).sum();
-        assert_eq!(self.count.load(Ordering::Acquire), images, "the counter of images");
-        images
+        let of_shard = |shard: Shard<'_>| {
+            let images = shard.map.read().values().map(|images| images.len()).sum();
+            assert_eq!(shard.count.load(Ordering::Acquire) as usize, images, "the counter of images");
+            images
+        };
+        self.shards().map(of_shard).sum()
     }
 }
 

@@ -13,55 +13,35 @@
 
 use super::Views;
 use super::images::Forgotten;
+use super::slots::Slot;
 use super::versions::{Before, Stamp, Versions};
 use crate::direction::Direction;
 use crate::error::{Error, Result};
-use crate::latch::Mutex;
 use crate::paged::page::Value;
 use crate::paged::pool::Pool;
 use crate::paged::table::PagedTable;
 use crate::paged::tree::{Batch, Chain, InMemory, LeafEntries, Lens, ScanRequest, read_chain};
 use crate::{Lsn, TableId};
+use crossbeam_utils::CachePadded;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// State that a view shares with the list of open views.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    /// Bytes of all images when the view was given up; zero if it was not. Stored (Release) before
-    /// the view's images are removed; loaded (Acquire) by the reader after each read.
-    given_up: AtomicU64,
-    /// Lists of tables that transactions have changed without keeping images. Each of these
-    /// transactions has committed with a stamp above the view's. At the end of its opening the view
-    /// moves the lists to `View::forgotten`.
-    forgotten: Mutex<Vec<Forgotten>>,
-}
-
-impl Shared {
-    pub(super) fn give_up(&self, bytes: u64) {
-        self.given_up.store(bytes.max(1), Ordering::Release);
-    }
-
-    /// Notes tables that a transaction above the view's stamp changed without keeping images.
-    pub(super) fn add_forgotten(&self, tables: Forgotten) {
-        self.forgotten.lock().push(tables);
-    }
-}
 
 /// A read view. The transaction that has the view gives it back with `Views::close`.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(super) stamp: Stamp,
-    shared: Arc<Shared>,
+    slot: Arc<CachePadded<Slot>>,
+    /// True if no transaction has images that were kept before the view had its stamp and that the
+    /// view may need.
+    pub(super) has_visited: bool,
     /// Greatest end of the commit records of transactions that the view sees and that may still
-    /// have held their locks when the view opened. The view's reads may depend on these commits.
-    /// The lock table knows a commit only after the transaction has released its locks.
+    /// have held their locks when the view visited them. The view's reads may depend on these
+    /// commits. The lock table knows a commit only after the transaction has released its locks.
     pub(super) depends: Lsn,
     /// End of the log after the view was opened. Everything that the view sees has committed below
     /// it.
     pub(super) limit: Lsn,
-    /// Tables that transactions have changed without keeping images.
+    /// Tables that transactions had changed without keeping images when the view visited them.
     pub(super) forgotten: Vec<Forgotten>,
 }
 
@@ -93,13 +73,20 @@ impl ViewedValue {
 }
 
 impl View {
-    pub(super) fn new(stamp: Stamp, shared: Arc<Shared>) -> Self {
-        View { stamp, shared, depends: Lsn::ZERO, limit: Lsn::ZERO, forgotten: Vec::new() }
+    pub(super) fn new(stamp: Stamp, slot: Arc<CachePadded<Slot>>) -> Self {
+        let forgotten = Vec::new();
+        View { stamp, slot, has_visited: false, depends: Lsn::ZERO, limit: Lsn::ZERO, forgotten }
     }
 
-    /// Takes over the tables that were noted while the view opened.
-    pub(super) fn take_forgotten(&mut self) {
-        self.forgotten.append(&mut self.shared.forgotten.lock());
+    /// Returns whether the view has visited the transactions with images.
+    #[inline]
+    pub(crate) fn has_visited(&self) -> bool {
+        self.has_visited
+    }
+
+    /// Ends the view. Returns its slot.
+    pub(super) fn into_slot(self) -> Arc<CachePadded<Slot>> {
+        self.slot
     }
 
     /// Returns the position on which reads depend. `newest` is the commit end that
@@ -224,7 +211,7 @@ impl View {
     /// dropped, or images that the view needs are gone.
     fn judged<T>(&self, views: &Views, table: &PagedTable, outcome: Result<T>) -> Result<T> {
         table.check()?;
-        let bytes = self.shared.given_up.load(Ordering::Acquire);
+        let bytes = self.slot.given_up();
         if bytes != 0 || self.has_forgotten(table.tree.table) {
             return Err(self.too_old(views, bytes));
         }
@@ -233,11 +220,12 @@ impl View {
 
     #[cfg(test)]
     pub(super) fn is_given_up(&self) -> bool {
-        self.shared.given_up.load(Ordering::Acquire) != 0
+        self.slot.given_up() != 0
     }
 
     pub(super) fn has_forgotten(&self, table: TableId) -> bool {
-        self.forgotten.iter().any(|tables| tables.lock().contains(&table))
+        let visited = || self.forgotten.iter().any(|tables| tables.lock().contains(&table));
+        visited() || self.slot.has_forgotten(table)
     }
 
     #[cold]

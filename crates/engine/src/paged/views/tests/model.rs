@@ -2,7 +2,7 @@
 //! show, by point and by range, what the map held when the view began, without the changes of the
 //! transactions that were open then. Every image that remains must be needed by a view.
 
-use super::super::versions::{Before, Stamp, Versions};
+use super::super::versions::{Before, Versions};
 use super::super::{TxnImages, View, Views};
 use crate::direction::Direction;
 use crate::paged::page::Value;
@@ -24,6 +24,15 @@ struct Open {
     written: Undo,
 }
 
+/// An open view.
+struct Seen {
+    view: View,
+    /// Rows that the view must show.
+    rows: Rows,
+    /// Number of views that had been opened before it.
+    opened_before: u64,
+}
+
 type Undo = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 struct Rig {
@@ -34,8 +43,7 @@ struct Rig {
     /// Rows as the last commit left them.
     committed: Rows,
     open: Vec<Open>,
-    /// Each view with the rows that it must show.
-    seen: Vec<(View, Rows)>,
+    seen: Vec<Seen>,
     commits: u64,
     /// The commits of each key. A commit is noted as the number of views that had been opened
     /// before it.
@@ -130,39 +138,68 @@ impl Rig {
         shown
     }
 
-    fn check(&self, random: &mut Rng) {
-        for (view, rows) in &self.seen {
-            if view.is_given_up() || view.has_forgotten(self.versions.table()) {
+    /// Reads some of the keys through some of the views. A view visits the transactions before it
+    /// reads a key that a transaction has written, or a range.
+    fn check(&mut self, random: &mut Rng) {
+        for at in 0..self.seen.len() {
+            if random.bool() {
+                self.check_points(at, random);
+            }
+            if random.u8(..4) == 0 {
+                self.check_ranges(at, random);
+            }
+        }
+    }
+
+    fn is_unknown(&self, view: &View) -> bool {
+        view.is_given_up() || view.has_forgotten(self.versions.table())
+    }
+
+    fn check_points(&mut self, at: usize, random: &mut Rng) {
+        for key in (0..KEYS).map(|key| vec![key]) {
+            if random.u8(..3) == 0 {
                 continue;
             }
-            for key in (0..KEYS).map(|key| vec![key]) {
-                let value = self.versions.look(&key, view.stamp, |image| match image {
-                    None => self.leaf.get(&key).cloned(),
-                    Some(Before::Absent) => None,
-                    Some(Before::Bytes(bytes)) => Some(bytes.to_vec()),
-                    Some(other) => panic!("{other:?}"),
-                });
-                assert_eq!(value.as_ref(), rows.get(&key), "key {key:?} at {:?}", view.stamp);
+            let Seen { view, rows, .. } = &mut self.seen[at];
+            if self.open.iter().any(|open| open.written.contains_key(&key)) {
+                self.views.visit(view);
             }
-            let (from, to) = ([random.u8(..KEYS)], [random.u8(..KEYS)]);
-            let bound = |key, kind| match kind {
-                0 => Bound::Unbounded,
-                1 => Bound::Excluded(key),
-                _ => Bound::Included(key),
-            };
-            let (low, high) = (bound(&from[..], random.u8(..3)), bound(&to[..], random.u8(..3)));
-            let mut expected: Vec<_> = rows.iter().filter(|(key, _)| (low, high).contains_key(key)).collect();
-            if super::super::versions::is_empty(low, high) {
-                expected.clear();
-            }
-            for direction in [Direction::Up, Direction::Down] {
-                let shown = self.shown(view, low, high, direction);
-                assert!(
-                    shown.iter().map(|(key, value)| (key, value)).eq(expected.iter().copied()),
-                    "{low:?} {high:?}"
-                );
-                expected.reverse();
-            }
+            let value = self.versions.look(&key, view.stamp, |image| match image {
+                None => self.leaf.get(&key).cloned(),
+                Some(Before::Absent) => None,
+                Some(Before::Bytes(bytes)) => Some(bytes.to_vec()),
+                Some(other) => panic!("{other:?}"),
+            });
+            let expected = rows.get(&key).cloned();
+            let view = &self.seen[at].view;
+            assert!(self.is_unknown(view) || value == expected, "key {key:?} at {:?}: {value:?}", view.stamp);
+        }
+    }
+
+    fn check_ranges(&mut self, at: usize, random: &mut Rng) {
+        self.views.visit(&mut self.seen[at].view);
+        let Seen { view, rows, .. } = &self.seen[at];
+        if self.is_unknown(view) {
+            return;
+        }
+        let (from, to) = ([random.u8(..KEYS)], [random.u8(..KEYS)]);
+        let bound = |key, kind| match kind {
+            0 => Bound::Unbounded,
+            1 => Bound::Excluded(key),
+            _ => Bound::Included(key),
+        };
+        let (low, high) = (bound(&from[..], random.u8(..3)), bound(&to[..], random.u8(..3)));
+        let mut expected: Vec<_> = rows.iter().filter(|(key, _)| (low, high).contains_key(key)).collect();
+        if super::super::versions::is_empty(low, high) {
+            expected.clear();
+        }
+        for direction in [Direction::Up, Direction::Down] {
+            let shown = self.shown(view, low, high, direction);
+            assert!(
+                shown.iter().map(|(key, value)| (key, value)).eq(expected.iter().copied()),
+                "{low:?} {high:?}"
+            );
+            expected.reverse();
         }
     }
 
@@ -170,8 +207,6 @@ impl Rig {
     /// the view was opened after the commit of the key's previous writer and before the commit of
     /// the image's transaction.
     fn needed(&self) -> usize {
-        let mut views: Vec<Stamp> = self.seen.iter().map(|(view, _)| view.stamp).collect();
-        views.sort();
         self.history
             .values()
             .map(|commits| {
@@ -179,9 +214,10 @@ impl Rig {
                 before
                     .zip(commits)
                     .filter(|(before, own)| {
-                        // A view with stamp s was opened after s - 1 other views. It sees the
-                        // commits that had at most s - 1 views before them.
-                        views.iter().any(|view| **before < view.0 && view.0 <= **own)
+                        // A view sees the commits that had no more views before them than the view
+                        // itself.
+                        let mut views = self.seen.iter().map(|seen| seen.opened_before);
+                        views.any(|view| **before <= view && view < **own)
                     })
                     .count()
             })
@@ -228,13 +264,13 @@ fn run(seed: u64, bytes_max: u64, value_bytes: usize) -> Rig {
             }
             15..17 if rig.seen.len() < 4 => {
                 let view = rig.views.open(|| Lsn::ZERO);
+                rig.seen.push(Seen { view, rows: rig.committed.clone(), opened_before: rig.opened });
                 rig.opened += 1;
-                rig.seen.push((view, rig.committed.clone()));
             }
             17..19 if !rig.seen.is_empty() => {
                 let at = random.usize(..rig.seen.len());
-                let (view, _) = rig.seen.swap_remove(at);
-                rig.views.close(view);
+                let seen = rig.seen.swap_remove(at);
+                rig.views.close(seen.view);
             }
             _ => {}
         }
@@ -251,8 +287,8 @@ fn run(seed: u64, bytes_max: u64, value_bytes: usize) -> Rig {
 }
 
 fn assert_nothing_is_left(mut rig: Rig) {
-    for (view, _) in std::mem::take(&mut rig.seen) {
-        rig.views.close(view);
+    for seen in std::mem::take(&mut rig.seen) {
+        rig.views.close(seen.view);
     }
     assert_eq!((rig.versions.images(), rig.views.stat().bytes), (0, 0));
 }
@@ -287,7 +323,8 @@ fn a_view_depends_on_a_commit_that_holds_its_locks() {
     let images = rig.views.take_images();
     rig.views.keep(&images, &rig.versions, b"k", None);
     let depends = || {
-        let view = rig.views.open(|| Lsn::new(90));
+        let mut view = rig.views.open(|| Lsn::new(90));
+        rig.views.visit(&mut view);
         let depends = view.depends_on(Lsn::new(1));
         rig.views.close(view);
         depends

@@ -51,7 +51,8 @@ fn no_view_shows_the_first_of_two_changes() {
         if let Some(old) = left_open {
             views.close(old);
         }
-        let new = views.open(|| Lsn::ZERO);
+        let mut new = views.open(|| Lsn::ZERO);
+        views.visit(&mut new);
         for key in ["k", "other"] {
             let shown = versions.look(key.as_bytes(), new.stamp, |image| image.cloned());
             assert_eq!(shown, Some(Before::Bytes(b"1"[..].into())), "{key}, closed at latch {latch}");
@@ -62,6 +63,47 @@ fn no_view_shows_the_first_of_two_changes() {
             break;
         }
     }
+}
+
+/// A view opens and finds that no commit has read the clock. Before the view has its stamp, a
+/// transaction commits. The image of one of its keys is not published, because the only view in a
+/// slot does not need it. The new view must see both changes of the transaction, or neither.
+#[test]
+fn a_view_sees_all_or_nothing_of_what_commits_before_it_has_its_stamp() {
+    let views = Rc::new(Views::new(1 << 20));
+    let versions = Arc::new(Versions::new(TableId::new(1)));
+    let change = |keys: &[&str]| {
+        let images = views.take_images();
+        for key in keys {
+            views.keep(&images, &versions, key.as_bytes(), Some(Value::Inline(b"before")));
+        }
+        images
+    };
+    let old = views.open(|| Lsn::ZERO);
+    let committed = change(&["a"]);
+    views.committed(&committed, Lsn::new(1));
+    views.ended(&committed);
+    // This view raises the clock.
+    views.close(views.open(|| Lsn::ZERO));
+    let writer = RefCell::new(Some(change(&["a", "b"])));
+    let hook = {
+        let views = views.clone();
+        move |place| {
+            if place == PausePoint::Stamped
+                && let Some(writer) = writer.take()
+            {
+                views.committed(&writer, Lsn::new(2));
+                views.ended(&writer);
+            }
+        }
+    };
+    let mut new = with_hook(hook, || views.open(|| Lsn::ZERO));
+    views.visit(&mut new);
+    let is_hidden = |key: &str| versions.look(key.as_bytes(), new.stamp, |image| image.is_some());
+    assert_eq!(is_hidden("a"), is_hidden("b"));
+    views.close(new);
+    views.close(old);
+    assert_eq!((versions.images(), views.stat().bytes), (0, 0));
 }
 
 /// A transaction has changed too much to keep images. While a view opens, another transaction
