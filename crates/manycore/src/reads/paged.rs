@@ -9,8 +9,9 @@
 //!   `paged/pool/mod.rs`, `Shard::with` in `paged/pool/shard.rs`.
 //! - The latch of a thread shard's routes: `Shard::route` in `paged/tree/shortcuts.rs`. The descent
 //!   from the root: `paged/tree/descend.rs`.
-//! - The registry of views, its list, `clock`, `count` and `newest`, and the latch of all images:
-//!   `Views::open` and `Views::close` in `paged/views/mod.rs`.
+//! - The slot of a view, `clock` and `read`, and the latch of all images: `Views::open` and
+//!   `Views::close` in `paged/views/mod.rs`, `Slots` in `paged/views/slots.rs`. The registry of
+//!   views, its list, `clock`, `count` and `newest`: the same functions before decision 91.
 //! - The number of the next transaction, a list of locks, and the locks' owner: `paged/active.rs`,
 //!   `lock/owner.rs`.
 //! - The shards of a lock space, with the entries under their latches: `LockSpace::try_point` in
@@ -81,7 +82,16 @@ struct Views {
     list: CachePadded<Bytes>,
     numbers: CachePadded<ViewNumbers>,
     all: CachePadded<ReadLatch>,
-    own: Box<[CachePadded<Bytes>]>,
+    slots: Box<[CachePadded<Slot>]>,
+}
+
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Slot {
+    taken: Bytes,
+    stamp: Bytes,
+    lists: Bytes,
+    opened: Bytes,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +104,7 @@ struct LockShard {
 #[derive(Debug, Default)]
 struct ThreadShard {
     routes: CachePadded<ReadLatch>,
+    images: CachePadded<ReadLatch>,
     next_txn: CachePadded<Bytes>,
     lock_lists: CachePadded<Mutex<()>>,
 }
@@ -166,7 +177,7 @@ impl Paged {
                 list: CachePadded::default(),
                 numbers: CachePadded::default(),
                 all: CachePadded::default(),
-                own: each(plan.threads),
+                slots: each(plan.threads),
             },
             table_locks: each(LOCK_SHARDS),
             key_locks: each(LOCK_SHARDS),
@@ -197,9 +208,17 @@ impl Paged {
                 views.all.unlock();
             }
             Isolation::OwnSlot => {
+                let slot = &views.slots[me];
+                slot.taken.exchange(0, 1);
+                slot.lists.exchange(0, 1);
                 vm::Instant::now();
-                views.own[me].publish(1);
+                slot.opened.note(1);
                 numbers.clock.look();
+                slot.stamp.publish(1);
+                numbers.clock.look();
+                slot.lists.exchange(1, 0);
+                self.shards[me % SHARDS].images.read();
+                self.shards[me % SHARDS].images.unlock();
             }
         }
     }
@@ -212,7 +231,13 @@ impl Paged {
                 self.views.numbers.newest.publish(0);
                 self.views.numbers.count.publish(0);
             }),
-            Isolation::OwnSlot => self.views.own[me].note(0),
+            Isolation::OwnSlot => {
+                let slot = &self.views.slots[me];
+                slot.lists.exchange(0, 1);
+                slot.stamp.publish(0);
+                slot.lists.exchange(1, 0);
+                slot.taken.note(0);
+            }
         }
     }
 

@@ -16,8 +16,7 @@ pub(super) enum Isolation {
     Locks,
     /// A view in the registry of all views.
     Registry,
-    /// A view in the thread's own slot, as in the memory engine. A thread that commits reads all
-    /// slots.
+    /// A view in the thread's own slot. A thread that commits reads all slots.
     OwnSlot,
 }
 

@@ -68,18 +68,18 @@ pub const READ_DESIGNS: [ReadDesign; 12] = [
         (Isolation::Locks, Path::Route, Tables::Shared, Latches::InFrame),
     ),
     paged(
-        "paged",
-        "views, and a shortcut to the leaf: the paged engine's",
+        "paged-registry",
+        "paged, but all views are noted in one registry: the paged engine's before decision 91",
         (Isolation::Registry, Path::Route, Tables::Shared, Latches::InFrame),
     ),
     paged(
-        "paged-views",
-        "paged, but a view is noted in a slot of its thread",
+        "paged",
+        "views, and a shortcut to the leaf: the paged engine's",
         (Isolation::OwnSlot, Path::Route, Tables::Shared, Latches::InFrame),
     ),
     paged(
         "paged-tables",
-        "paged-views, but readers of the page tables write a word of their shard of threads",
+        "paged, but readers of the page tables write a word of their shard of threads",
         (Isolation::OwnSlot, Path::Route, Tables::Own, Latches::InFrame),
     ),
     paged(

@@ -7,8 +7,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "simulated reads: a view in a thread's own slot writes the shared clock",
         file: "crates/manycore/src/reads/paged.rs",
-        old: "                numbers.clock.look();\n",
-        new: "                numbers.clock.count();\n",
+        old: "                numbers.clock.look();\n                slot.lists.exchange(1, 0);\n",
+        new: "                numbers.clock.edit();\n                slot.lists.exchange(1, 0);\n",
         tests: SIMULATED_READS,
     },
     Mutant {
