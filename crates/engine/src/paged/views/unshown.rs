@@ -50,8 +50,9 @@ impl Unshown {
     pub(crate) fn take(&self, end: Lsn, show: impl FnOnce(&TxnImages)) {
         let mut waiting = self.waiting.lock();
         if let Some((_, images)) = waiting.remove(&end) {
-            self.count.store(waiting.len(), Ordering::Release);
+            // A view that finds no commit waiting must see this one.
             show(&images);
+            self.count.store(waiting.len(), Ordering::Release);
         }
     }
 
@@ -75,5 +76,22 @@ impl Unshown {
             !settled
         });
         self.count.store(waiting.len(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that opens a view takes no latch if no commit waits. So a commit must be shown
+    /// before it counts as shown.
+    #[test]
+    fn a_commit_counts_until_it_is_shown() {
+        let unshown = Unshown::default();
+        let committed = Committed { end: Lsn::new(70), durability: Durability::Durable };
+        unshown.add(&committed, Arc::default());
+        let waiting = || unshown.count.load(Ordering::Acquire);
+        unshown.take(Lsn::new(70), |_| assert_eq!(waiting(), 1));
+        assert_eq!(waiting(), 0);
     }
 }
