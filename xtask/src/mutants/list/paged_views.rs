@@ -1,7 +1,7 @@
 //! Mutants of the paged engine's read views: when images are kept and published, the instant of a
 //! commit, and which changes need an image.
 
-use super::tests::{VIEWS, VIEWS_IN_ORDERS, VIEWS_MODEL, VIEWS_RACES};
+use super::tests::{VIEWS, VIEWS_IN_ORDERS, VIEWS_MODEL, VIEWS_RACES, VIEWS_UNSHOWN};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -244,10 +244,28 @@ pub const LIST: &[Mutant] = &[
         tests: VIEWS_IN_ORDERS,
     },
     Mutant {
-        name: "images of a view that was given up go although a view with its stamp needs them",
+        name: "a transaction without images does not name its tables to a view before it changes a leaf",
         file: "crates/engine/src/paged/views/mod.rs",
-        old: "REMOVED_PER_KEPT).into_iter().for_each(|images| self.settle_in(images));",
-        new: "REMOVED_PER_KEPT).into_iter().for_each(|mut images| { images.stamp = Stamp::NONE; self.settle_in(images) });",
-        tests: VIEWS_MODEL,
+        old: "            self.slots.add_forgotten(Stamp::LAST, forgotten);",
+        new: "",
+        tests: VIEWS_RACES,
+    },
+    Mutant {
+        name: "the second image of a key is published although the first one is held back",
+        file: "crates/engine/src/paged/views/images.rs",
+        old: "if from == 0 && self.held_back",
+        new: "if from > self.private.len() && self.held_back",
+        tests: VIEWS_RACES,
+    },
+    Mutant {
+        name: "a commit counts as shown before it is shown",
+        file: "crates/engine/src/paged/views/unshown.rs",
+        old: "            show(&images);
+            self.count.store(waiting.len(), Ordering::Release);
+        }",
+        new: "            self.count.store(waiting.len(), Ordering::Release);
+            show(&images);
+        }",
+        tests: VIEWS_UNSHOWN,
     },
 ];

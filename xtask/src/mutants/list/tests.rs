@@ -122,4 +122,5 @@ pub const UNFINISHED: &[&str] = &["-p", "katydid", "--lib", "unfinished_tests"];
 pub const VIEWS: &[&str] = &["-p", "katydid", "--test", "main", "views::"];
 pub const VIEWS_IN_ORDERS: &[&str] = &["-p", "katydid", "--lib", "views::tests::interleaved"];
 pub const VIEWS_MODEL: &[&str] = &["-p", "katydid", "--lib", "views::tests::model"];
+pub const VIEWS_UNSHOWN: &[&str] = &["-p", "katydid", "--lib", "views::unshown"];
 pub const VIEWS_RACES: &[&str] = &["-p", "katydid", "--lib", "views::tests::races"];

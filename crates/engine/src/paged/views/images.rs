@@ -3,8 +3,8 @@
 //!
 //! Images are in the transaction's own memory until a view needs them; then they are published
 //! ([`Versions`]). The transaction's own thread keeps images, and publishes them at once if a view
-//! is open. A view publishes the images that were kept before it had its stamp (`Views::visit`). Invariants about
-//! `state`, and about everything that the latch `kept` guards:
+//! is open. A view publishes the images that were kept before it had its stamp (`Views::visit`).
+//! Invariants about `state`, and about everything that the latch `kept` guards:
 //!
 //! 1. An image is kept before the transaction changes the leaf, while its thread holds the leaf's
 //!    latch.
@@ -283,8 +283,8 @@ impl ImageState {
             .clone()
     }
 
-    /// Publishes the images that an open view needs (invariant 2). `newest` is the stamp of the
-    /// newest open view. Returns the bytes that the published images take.
+    /// Publishes the images that views with stamps up to `newest` need (invariant 2). Returns the
+    /// bytes that the published images take.
     pub(super) fn publish(&mut self, newest: Stamp) -> usize {
         if self.private.is_empty() {
             self.flushed = newest;
@@ -306,6 +306,10 @@ impl ImageState {
                 OwnValue::Bytes(range) => Before::Bytes(self.bytes[range.clone()].into()),
                 OwnValue::Other(before) => before.clone(),
             };
+            if from == 0 && self.held_back.get(table).is_some_and(|keys| keys.contains(key)) {
+                // A second image of the key. It has a value of the transaction itself.
+                continue;
+            }
             match versions.publish(key, &writer, newest, before) {
                 Publishing::Published(bytes) => {
                     published += bytes;

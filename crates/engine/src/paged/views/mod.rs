@@ -15,19 +15,22 @@
 //! 1. For views, a transaction commits at the instant at which it reads `clock`, with its images
 //!    latched and all its locks held. A view's stamp is below `clock`: a thread that opens a view
 //!    raises `clock` if a commit has read it. The view sees the transactions that have read its
-//!    stamp or a lower value. A transaction that comes after another one in the order of locks reads
-//!    no lower value than the earlier one. So a view sees a prefix of that order.
+//!    stamp or a lower value. A transaction that comes after another one in the order of locks
+//!    reads no lower value than the earlier one. So a view sees a prefix of that order.
 //! 2. A transaction that keeps an image finds the view in its slot, and publishes the image itself,
 //!    unless it has kept the image before the view got its stamp. Such a transaction still holds
 //!    the key's exclusive lock, or has ended. So a view visits all transactions with images before
 //!    it reads a key that is locked exclusively, or a range. It publishes the images that they have
-//!    kept. For each of them, it waits no longer than for a latch.
+//!    kept. For each of them, it waits no longer than for a latch. A transaction that keeps no
+//!    images gives the view the ids of its tables in the same cases.
 //! 3. An image of a committed transaction is in the list of a view that needs it, the newest one.
 //!    When that view closes, the image moves to the newest other view that needs it, or is removed.
-//!    So no image survives the last view that needs it.
+//!    So no image survives the last view that needs it. The images of views that are given up are
+//!    in `dead` until they are moved or removed.
 //! 4. Images take at most `bytes_max`, plus the images that are kept while others are being
-//!    removed. If the images exceed this limit, the oldest view is given up first. When no view is
-//!    left, the transaction whose images do not fit stops keeping any.
+//!    removed. If the images exceed this limit, the oldest views are given up first: those with the
+//!    lowest stamp. When no view is left, the transaction whose images do not fit stops keeping
+//!    any.
 //!
 //! A crash ends all views.
 
@@ -157,6 +160,9 @@ impl Views {
             if !tables.contains(&versions.table) {
                 tables.push(versions.table);
             }
+            drop(tables);
+            // An open view may have found the key unlocked, and may not have read the leaf yet.
+            self.slots.add_forgotten(Stamp::LAST, forgotten);
             return;
         }
         images.remember(&mut kept, versions, key, before);
@@ -257,8 +263,8 @@ impl Views {
             return;
         }
         let long = images.take_long(&mut images.kept.lock());
-        // Pages are read with no latch held, so that a view that opens does not wait for the
-        // device.
+        // Pages are read with no latch held, so that a view that visits the transaction does not
+        // wait for the device.
         let settled: Vec<Settled> = long
             .into_iter()
             .map(|(place, chain)| {
@@ -320,8 +326,8 @@ impl Views {
     }
 
     /// Makes room for images (invariant 4). First removes images of views that are given up. If
-    /// none of these is left and there are still too many bytes, gives up the oldest view. If there
-    /// is no view either, makes the writer of `kept` stop keeping images.
+    /// none of these is left and there are still too many bytes, gives up the oldest views. If
+    /// there is no view either, makes the writer of `kept` stop keeping images.
     #[cold]
     fn make_room(&self, kept: Option<&mut ImageState>) {
         let mut dead = self.dead.lock();
@@ -330,8 +336,8 @@ impl Views {
         if bytes <= self.bytes_max || !dead.images.is_empty() {
             return;
         }
-        if let Some(images) = self.slots.give_up_oldest(bytes) {
-            dead.given_up += 1;
+        if let Some((views, images)) = self.slots.give_up_oldest(bytes) {
+            dead.given_up += views;
             dead.images = images;
         } else if let Some(kept) = kept {
             let freed = kept.forget();
@@ -352,8 +358,8 @@ impl Views {
     /// The view stores its stamp in its slot before it looks at `read` again or raises `clock`. A
     /// transaction stores its stamp in `read` before it looks for views. All these accesses are
     /// SeqCst. So a transaction that the view does not see finds the view's stamp in the slot, and
-    /// knows which images the view needs. A stamp that the view tries in vain is below the one that
-    /// it gets.
+    /// knows which images the view needs. A stamp that the view tries in vain is not above the one
+    /// that it gets.
     pub(crate) fn open(&self, reserved: impl FnOnce() -> Lsn) -> View {
         let slot = self.slots.take();
         let stamp = slot.open(|| {

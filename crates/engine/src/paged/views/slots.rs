@@ -1,8 +1,8 @@
 //! The slots in which views are noted.
 //!
 //! A thread notes its view in the slot of its shard of threads, which mostly no other thread
-//! writes. So threads that open and close views at the same time wait for no shared word. If the
-//! slot is taken, the thread takes one of `others`.
+//! writes. So threads that open and close views at the same time write different cache lines. If
+//! the slot is taken, the thread takes one of `others`, under a latch.
 //!
 //! Runs on any thread. A thread that commits, or keeps an image, looks at all slots, and holds the
 //! latch of its transaction's images. The latch of a slot's `lists` comes after that latch.
@@ -34,8 +34,9 @@ pub(super) struct Slot {
     /// Bytes of all images when the view was given up; zero if it was not. Stored (Release) before
     /// the view's images are removed; loaded (Acquire) by the reader after each read.
     given_up: AtomicU64,
-    /// True if `forgotten` has tables. Stored (Release) with `lists` latched, before the transaction
-    /// of these tables releases its locks; loaded (Acquire) by the reader after each read.
+    /// True if `forgotten` has tables. Stored (Release) with `lists` latched, before the
+    /// transaction changes a leaf or releases its locks; loaded (Acquire) by the reader after each
+    /// read.
     is_forgotten: AtomicBool,
     lists: Mutex<Lists>,
 }
@@ -46,8 +47,7 @@ pub(super) struct Lists {
     opened: Option<Instant>,
     /// Images of committed transactions that this view needs.
     committed: Vec<CommittedImages>,
-    /// Lists of tables that transactions have changed without keeping images. Each of these
-    /// transactions has committed with a stamp above the view's.
+    /// Lists of tables that transactions above the view's stamp change without keeping images.
     forgotten: Vec<Forgotten>,
 }
 
@@ -80,8 +80,8 @@ impl Slot {
         self.given_up.load(Ordering::Acquire)
     }
 
-    /// Returns whether a transaction above the view's stamp has committed changes of the table
-    /// without keeping images.
+    /// Returns whether a transaction above the view's stamp has changed the table without keeping
+    /// images.
     #[inline]
     pub(super) fn has_forgotten(&self, table: TableId) -> bool {
         self.is_forgotten.load(Ordering::Acquire)
@@ -211,27 +211,37 @@ impl Slots {
         oldest
     }
 
-    /// Gives up the oldest view, and returns its list of images. `None` if no view is open. `bytes`
-    /// are those of all images. The view is marked before this function returns, so that a reader
-    /// that misses an image finds the mark.
-    pub(super) fn give_up_oldest(&self, bytes: u64) -> Option<Vec<CommittedImages>> {
+    /// Gives up the views with the lowest stamp. Returns their number and their images, or `None`
+    /// if no view is open. `bytes` are those of all images. The views are marked before this
+    /// function returns, so that a reader that misses an image finds the mark.
+    pub(super) fn give_up_oldest(&self, bytes: u64) -> Option<(u64, Vec<CommittedImages>)> {
         loop {
-            let (slot, view) = self.oldest()?;
-            let mut lists = slot.lists.lock();
-            if slot.stamp() == Some(view) {
-                slot.given_up.store(bytes.max(1), Ordering::Release);
-                slot.stamp.store(0, Ordering::SeqCst);
-                return Some(std::mem::take(&mut lists.committed));
+            let (_, oldest) = self.oldest()?;
+            let (mut views, mut images) = (0, Vec::new());
+            self.for_each(|slot, view| {
+                if view == oldest {
+                    let mut lists = slot.lists.lock();
+                    if slot.stamp() == Some(oldest) {
+                        slot.given_up.store(bytes.max(1), Ordering::Release);
+                        slot.stamp.store(0, Ordering::SeqCst);
+                        images.append(&mut lists.committed);
+                        views += 1;
+                    }
+                }
+            });
+            if views > 0 {
+                return Some((views, images));
             }
         }
     }
 
-    /// Tells the views below `stamp` which tables the transaction with this stamp has changed
-    /// without keeping images.
+    /// Tells the views below `stamp` which tables a transaction changes without keeping images. The
+    /// transaction has this stamp, or gets a stamp above those of all open views.
     pub(super) fn add_forgotten(&self, stamp: Stamp, tables: &Forgotten) {
         self.for_each(|slot, _| {
             let mut lists = slot.lists.lock();
-            if slot.stamp().is_some_and(|view| view < stamp) {
+            let is_known = lists.forgotten.iter().any(|known| Arc::ptr_eq(known, tables));
+            if !is_known && slot.stamp().is_some_and(|view| view < stamp) {
                 lists.forgotten.push(tables.clone());
                 slot.is_forgotten.store(true, Ordering::Release);
             }

@@ -46,6 +46,8 @@ pub(super) struct Stamp(pub(super) u64);
 impl Stamp {
     /// A stamp below every other.
     pub(super) const NONE: Stamp = Stamp(0);
+    /// A stamp above every other.
+    pub(super) const LAST: Stamp = Stamp(u64::MAX);
 }
 
 /// Outcome of a writing transaction.
@@ -53,7 +55,7 @@ impl Stamp {
 pub(super) struct Outcome {
     /// Stamp of the transaction; zero until it has committed. Stored (Release) once, under the
     /// latch of the transaction's images; loaded (Acquire) by readers. The store changes nothing
-    /// for an open view, which sees the transaction always or never: see `Views::open`.
+    /// for an open view, which sees the transaction always or never: see `Views::visit`.
     stamp: AtomicU64,
 }
 
@@ -177,8 +179,8 @@ struct Loads {
     stamps: RwLock<Vec<Stamp>>,
 }
 
-/// A stamp above every other, for a load that has not read the clock yet.
-const UNDECIDED: u64 = u64::MAX;
+/// The stamp of a load that has not read the clock yet.
+const UNDECIDED: u64 = Stamp::LAST.0;
 
 impl Loads {
     /// Returns the number of loads that the view sees, or `None` if it sees all of them.
@@ -258,9 +260,9 @@ impl Versions {
         self.shards().filter(|shard| !shard.is_empty()).map(|shard| shard.map.read()).collect()
     }
 
-    /// Publishes the image of a key whose exclusive lock the writer holds. If even the newest open
-    /// view does not see the key's last writer, every view reads an older image, and this image is
-    /// not published.
+    /// Publishes the image of a key whose exclusive lock the writer holds, for views with stamps up
+    /// to `newest`. If even such a view does not see the key's last writer, all of them read an
+    /// older image, and this image is not published.
     pub(super) fn publish(
         &self,
         key: &[u8],

@@ -1,10 +1,10 @@
 //! Views that open or close at one instant of a writing transaction.
 
-use super::super::versions::{Before, Versions};
+use super::super::versions::{Before, Outcome, Publishing, Stamp, Versions};
 use super::super::{TxnImages, Views};
 use crate::paged::page::Value;
 use crate::pause::{PausePoint, with_hook};
-use crate::{Database, Error, Lsn, Options, PagedOptions, TableId, Transaction};
+use crate::{Database, Error, Lsn, Options, PagedOptions, Table, TableId, Transaction};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -106,23 +106,100 @@ fn a_view_sees_all_or_nothing_of_what_commits_before_it_has_its_stamp() {
     assert_eq!((versions.images(), views.stat().bytes), (0, 0));
 }
 
+/// Opens a database that allows fewer bytes of images than `fill` needs, and fills a table.
+fn with_few_images() -> (Database, Table) {
+    let pages = PagedOptions { page_bytes: 4096, view_bytes_max: 64 << 10, ..PagedOptions::default() };
+    let database =
+        Database::in_memory_with(Options { engine: pages.into(), ..Options::default() }).expect("open");
+    let table = database.table("t").expect("table");
+    database
+        .transact(|txn| {
+            fill(txn, &table, 1);
+            Ok(())
+        })
+        .expect("fill");
+    (database, table)
+}
+
+fn fill(txn: &Transaction, table: &Table, value: u8) {
+    (0..250).try_for_each(|key: u8| txn.put(table, [key], [value; 500])).expect("fill");
+}
+
+/// A view finds a key unlocked. Before it reads the leaf, a transaction that has changed too much
+/// to keep images changes the key. The view must not show this change.
+#[test]
+fn a_view_does_not_show_a_change_without_an_image() {
+    let (database, table) = with_few_images();
+    database.put(&table, "key", "old").expect("put");
+    let writer = database.begin().expect("begin");
+    fill(&writer, &table, 2);
+    let view = database.begin_read_only().expect("begin");
+    let (latches, writer) = (Cell::new(0), Rc::new(RefCell::new(Some(writer))));
+    let hook = {
+        let (table, writer) = (table.clone(), writer.clone());
+        move |place| {
+            if place != PausePoint::Latch {
+                return;
+            }
+            latches.set(latches.get() + 1);
+            // The first latch is that of the key's lock.
+            if latches.get() == 2 {
+                writer.borrow().as_ref().expect("a writer").put(&table, "key", "new").expect("put");
+            }
+        }
+    };
+    let shown = with_hook(hook, || view.get(&table, "key"));
+    assert!(matches!(shown, Err(Error::ViewTooOld { .. })), "{shown:?}");
+    writer.take().expect("a writer").rollback().expect("rollback");
+    view.commit().expect("commit");
+    assert_eq!(database.get(&table, "key").expect("get").as_deref(), Some(&b"old"[..]));
+}
+
+/// A transaction keeps two images of a key while no view is open. A view publishes them, and before
+/// the second one the last image of the key's previous writer goes. The second image has a value of
+/// the transaction itself, so no view may show it.
+#[test]
+fn the_second_image_of_a_key_is_not_published() {
+    let views = Views::new(1 << 20);
+    let versions = Arc::new(Versions::new(TableId::new(1)));
+    let previous = Arc::new(Outcome::default());
+    let before = || Before::Bytes(b"0"[..].into());
+    let published = versions.publish(b"k", &previous, Stamp(1), before);
+    assert!(matches!(published, Publishing::Published(_)));
+    previous.commit(Stamp(2));
+    let images = views.take_images();
+    for (key, before) in [("k", "1"), ("other", "1"), ("k", "2")] {
+        views.keep(&images, &versions, key.as_bytes(), Some(Value::Inline(before.as_bytes())));
+    }
+    let latches = Cell::new(0);
+    let hook = {
+        let versions = versions.clone();
+        move |place| {
+            latches.set(latches.get() + usize::from(place == PausePoint::Latch));
+            if latches.get() == 2 {
+                versions.remove(b"k", &previous);
+            }
+        }
+    };
+    let mut kept = images.kept.lock();
+    with_hook(hook, || kept.publish(Stamp(1)));
+    kept.publish(Stamp(2));
+    drop(kept);
+    let shown = versions.look(b"k", Stamp(2), |image| image.cloned());
+    assert_eq!(shown, Some(Before::Bytes(b"1"[..].into())));
+}
+
 /// A transaction has changed too much to keep images. While a view opens, another transaction
 /// changes a value and commits; the first transaction copies that value, and commits, too. The view
 /// must not show the copy together with the former value.
 #[test]
 fn a_view_does_not_show_part_of_what_commits_while_it_opens() {
-    let pages = PagedOptions { page_bytes: 4096, view_bytes_max: 64 << 10, ..PagedOptions::default() };
-    let database =
-        Database::in_memory_with(Options { engine: pages.into(), ..Options::default() }).expect("open");
-    let table = database.table("t").expect("table");
-    let fill =
-        |txn: &Transaction, value: u8| (0..250).try_for_each(|key: u8| txn.put(&table, [key], [value; 500]));
-    database.transact(|txn| fill(txn, 1)).expect("fill");
+    let (database, table) = with_few_images();
     for key in ["copy", "original"] {
         database.put(&table, key, "old").expect("put");
     }
     let writer = database.begin().expect("begin");
-    fill(&writer, 2).expect("fill");
+    fill(&writer, &table, 2);
     let (stamped, writer) = (Cell::new(0), RefCell::new(Some(writer)));
     let hook = {
         let (database, table) = (database.clone(), table.clone());
