@@ -389,7 +389,7 @@ impl Versions {
     #[cfg(test)]
     pub(crate) fn images(&self) -> usize {
         let of_shard = |shard: Shard<'_>| {
-            let images = shard.map.read().values().map(|images| images.len()).sum();
+            let images = shard.map.read().values().map(|images| images.len()).sum::<usize>();
             assert_eq!(shard.count.load(Ordering::Acquire) as usize, images, "the counter of images");
             images
         };
