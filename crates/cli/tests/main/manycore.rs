@@ -150,7 +150,7 @@ fn reads_give_tables_and_files_that_repeat() {
     assert!(first.0.contains("keys=uniform reads=1 rows=10000"), "{}", first.0);
     assert!(first.0.contains("\nto one thread\n"), "{}", first.0);
     assert_eq!(first.1.lines().count(), 3);
-    assert!(first.1.starts_with("threads,paged-root,paged-locked,paged,"), "{}", first.1);
+    assert!(first.1.starts_with("threads,paged-root,paged-locked,paged-registry,paged,"), "{}", first.1);
     assert!(first.2.contains(">memory-epochs</text>") && !first.2.contains("NaN"));
     let some = go("some", " --design memory,paged --keys zipfian --reads 10 --rounds 2");
     assert!(some.1.starts_with("threads,memory,paged\n"), "{}", some.1);
@@ -165,7 +165,7 @@ fn reads_that_cannot_be_simulated_are_refused() {
     let refused = |words: &str, why: &str| {
         run(format!("lab manycore reads {words}").split(' ')).expect_error(2, why);
     };
-    refused("--design pages", "no design \"pages\"; there are paged-root, paged-locked, paged,");
+    refused("--design pages", "no design \"pages\"; there are paged-root, paged-locked, paged-registry,");
     refused("--keys latest", "uniform, zipfian");
     refused("--threads 0", "from 1 to 1024");
     refused("--rows 0", "rows is 0; it must be from 1 to 10000000");
