@@ -55,7 +55,7 @@ pub const LIST: &[Mutant] = &[
         name: "a transaction that has committed is seen before its commit is stored",
         file: "crates/engine/src/paged/views/mod.rs",
         old: "        images.commit(&mut kept, stamp, end);\n",
-        new: "        images.commit(&mut kept, stamp, end);\n        drop(kept);\n        drop(self.dead.lock());\n        let stamp = self.stamp();\n        let mut kept = images.kept.lock();\n        images.commit(&mut kept, stamp, end);\n",
+        new: "        images.commit(&mut kept, stamp, end);\n        drop(kept);\n        (0..30).for_each(|_| drop(self.dead.lock()));\n        let stamp = self.stamp();\n        let mut kept = images.kept.lock();\n        images.commit(&mut kept, stamp, end);\n",
         tests: VIEWS_IN_ORDERS,
     },
     Mutant {

@@ -125,6 +125,19 @@ fn fill(txn: &Transaction, table: &Table, value: u8) {
     (0..250).try_for_each(|key: u8| txn.put(table, [key], [value; 500])).expect("fill");
 }
 
+/// A transaction that keeps no images commits after a view has opened. The view must not show its
+/// changes, although no key is locked any more.
+#[test]
+fn a_view_does_not_show_what_commits_later_without_images() {
+    let (database, table) = with_few_images();
+    let writer = database.begin().expect("begin");
+    fill(&writer, &table, 2);
+    let view = database.begin_read_only().expect("begin");
+    writer.commit().expect("commit");
+    let shown = view.get(&table, [0]);
+    assert!(matches!(shown, Err(Error::ViewTooOld { .. })), "{shown:?}");
+}
+
 /// A view finds a key unlocked. Before it reads the leaf, a transaction that has changed too much
 /// to keep images changes the key. The view must not show this change.
 #[test]
