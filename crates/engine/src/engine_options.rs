@@ -47,8 +47,8 @@ pub struct PagedOptions {
     pub undo_bytes: usize,
     /// Maximum bytes of old values and their keys kept for read views (transactions with
     /// [`Access::ReadOnly`](crate::Access::ReadOnly)). At least 64 KiB, default 256 MiB. Above this
-    /// limit the oldest view is given up: its reads fail with `Error::ViewTooOld`. Writers never
-    /// wait and never fail because of a view. An open transaction keeps the old values of its
+    /// limit the oldest views are given up: their reads fail with `Error::ViewTooOld`. Writers
+    /// never wait and never fail because of a view. An open transaction keeps the old values of its
     /// writes even while no view is open, in case a view opens. If these values alone exceed the
     /// limit, views that open before the transaction ends cannot read the tables that it has
     /// written.

@@ -69,10 +69,7 @@ impl Slot {
     }
 
     fn stamp(&self) -> Option<Stamp> {
-        match self.stamp.load(Ordering::SeqCst) {
-            0 => None,
-            stamp => Some(Stamp(stamp)),
-        }
+        Stamp::of_word(self.stamp.load(Ordering::SeqCst))
     }
 
     /// Returns the bytes of all images when the view was given up; zero if it was not.

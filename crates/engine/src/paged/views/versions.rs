@@ -48,6 +48,11 @@ impl Stamp {
     pub(super) const NONE: Stamp = Stamp(0);
     /// A stamp above every other.
     pub(super) const LAST: Stamp = Stamp(u64::MAX);
+
+    /// Returns the stamp in a word that is zero if it has none.
+    pub(super) fn of_word(word: u64) -> Option<Stamp> {
+        (word != 0).then_some(Stamp(word))
+    }
 }
 
 /// Outcome of a writing transaction.
@@ -65,10 +70,7 @@ impl Outcome {
     }
 
     fn stamp(&self) -> Option<Stamp> {
-        match self.stamp.load(Ordering::Acquire) {
-            0 => None,
-            stamp => Some(Stamp(stamp)),
-        }
+        Stamp::of_word(self.stamp.load(Ordering::Acquire))
     }
 
     fn is_seen_by(&self, view: Stamp) -> bool {
